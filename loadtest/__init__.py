@@ -1,0 +1,1 @@
+"""Synthetic environments and the traffic, simulations and reports made from them."""

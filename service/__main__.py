@@ -1,0 +1,78 @@
+"""The command `zooming`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from service.errors import ZoomingError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command named by the first argument."""
+    parser = argparse.ArgumentParser(
+        prog="zooming",
+        description="Approx-Zooming as a service: the arm to play for a context, learned online.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_serve(commands)
+    _add_demo(commands)
+    options = vars(parser.parse_args(arguments))
+    run = options.pop("run")
+    try:
+        return int(run(**options) or 0)
+    except ZoomingError as error:
+        print(f"zooming: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="serve the HTTP API",
+        description="Serves the HTTP API. Each flag has a variable: --redis-url is "
+        "ZOOMING_REDIS_URL, and so on; ZOOMING_ADMIN_KEY has no flag, so that it stays out of "
+        "process lists.",
+    )
+    serve.add_argument("--host", help="address to bind (127.0.0.1)")
+    serve.add_argument("--port", type=int, help="port to bind (8000)")
+    serve.add_argument("--workers", type=int, metavar="N", help="worker processes (1)")
+    serve.add_argument(
+        "--data", type=Path, metavar="DIR", help="folder of the private store (zooming-data)"
+    )
+    serve.add_argument(
+        "--redis-url", metavar="URL", help="a Redis 7+ or Valkey to use instead of a private store"
+    )
+    serve.set_defaults(run=_serve)
+
+
+def _serve(**flags: object) -> None:
+    from service.serve import serve
+    from service.settings import Settings
+
+    serve(Settings.load(flags))
+
+
+def _add_demo(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="start a service, replay an environment against it, show what it learned",
+        description="Starts a service with a private store in a temporary folder, replays the "
+        "zigzag environment against it over HTTP, and shows what was learned.",
+    )
+    demo.add_argument("--trials", type=int, default=4000, metavar="N", help="trials (4000)")
+    demo.add_argument("--port", type=int, default=8000, help="port to bind (8000, or a free one)")
+    demo.add_argument("--exit", action="store_true", help="stop at the end")
+    demo.set_defaults(run=_demo)
+
+
+def _demo(*, trials: int, port: int, exit: bool) -> None:  # the flag's name
+    from loadtest.demo import demo
+
+    demo(trials=trials, port=port, stay=not exit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""Approx-Zooming, whole, sequential and in memory: the algorithm to read beside the paper.
+
+The engine on Redis plays the same arms in the same balls, trial by trial; the tests hold it to this
+file. Rewards may come late, in any order, or never: a decision stays valid until it is rewarded.
+"""
+
+import math
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+import numpy as np
+
+from service.algorithm.config import Config
+from service.algorithm.intervals import Interval
+from service.algorithm.subpartition import SAMPLE, sub_partition
+
+# An unrewarded ball that has been selected this often ranks below every rewarded one.
+UNREWARDED_SELECTS = 16
+
+
+@dataclass(slots=True, eq=False)
+class Ball:
+    """A context interval times a set of arms, in catalogue order."""
+
+    id: int
+    interval: Interval
+    arms: list[int]
+    n: int = 0
+    total: float = 0.0
+    cursor: int = 0
+    selects: int = 0
+    rank: tuple[int, float, int] = (0, 0, 0)
+    flagged: "Flagged | None" = None
+    children: tuple[dict[int, "Ball"], dict[int, "Ball"]] | None = None
+
+    @property
+    def phase(self) -> str:
+        """`split` means that the ball has left the partition."""
+        if self.children is not None:
+            return "split"
+        return "active" if self.flagged is None else "flagged"
+
+
+@dataclass(slots=True, eq=False)
+class Flagged:
+    """What a ball keeps while it is flagged."""
+
+    k: int
+    cells: dict[int, list[int]]
+    issued: dict[int, int]
+    asked: set[int]
+    samples: list[tuple[int, float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """One trial: what was played, where, and in which phase."""
+
+    ball: Ball
+    arm: int
+    x: float
+    phase: str
+
+
+class Learner:
+    """The algorithm. `select` a context's arm, then `reward` the decision, now or later."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.parameters = config.parameters
+        self.balls: list[Ball] = []
+        self.active: dict[Interval, list[Ball]] = {}
+        self.flagged: dict[Interval, list[Ball]] = {}
+        self.depth = 0
+        root = self._new_ball(Interval(0, 0), list(range(config.arms)))
+        self._flag(root)
+
+    def select(self, x: float) -> Decision:
+        """Section 3: flagged balls first, the widest of them; else the largest UCB."""
+        path = [Interval.holding(x, depth=depth) for depth in range(self.depth + 1)]
+        for interval in path:
+            if waiting := self.flagged.get(interval):
+                return self._sample(waiting[0], x)
+        candidates = [ball for interval in path for ball in self.active.get(interval, ())]
+        return self._exploit(min(candidates, key=attrgetter("rank")), x)
+
+    def reward(self, decision: Decision, reward: float) -> None:
+        """Section 4: credited to the decision's ball, or to the descendant that took its place."""
+        ball, x, arm = decision.ball, decision.x, decision.arm
+        while ball.children is not None:
+            ball = ball.children[ball.interval.half_of(x)][arm]
+        if ball.flagged is not None:
+            self._count_sample(ball, ball.flagged, x, arm, reward)
+            return
+        ball.n += 1
+        ball.total += reward
+        self._rank(ball)
+        if ball.n >= self.parameters.flag_at(ball.interval.depth):
+            self.active[ball.interval].remove(ball)
+            self._flag(ball)
+
+    # -- the active phase
+
+    def _exploit(self, ball: Ball, x: float) -> Decision:
+        arm = self._next_in_turn(ball)
+        if ball.n == 0:
+            ball.selects += 1
+            self._rank(ball)
+        return Decision(ball, arm, x, "active")
+
+    def _rank(self, ball: Ball) -> None:
+        """Smallest first: unrewarded balls, then by UCB, then those whose rewards stay away."""
+        if ball.n == 0:
+            overdue = ball.selects >= UNREWARDED_SELECTS
+            ball.rank = (2 if overdue else 0, ball.selects, ball.id)
+        else:
+            confidence = math.sqrt(self.parameters.confidence / ball.n)
+            ucb = ball.total / ball.n + self.parameters.bias(ball.interval.width) + confidence
+            ball.rank = (1, -ucb, ball.id)
+
+    def _next_in_turn(self, ball: Ball) -> int:
+        arm = ball.arms[ball.cursor]
+        ball.cursor = (ball.cursor + 1) % len(ball.arms)
+        return arm
+
+    # -- the flagged phase
+
+    def _flag(self, ball: Ball) -> None:
+        ball.cursor = 0
+        k = self.parameters.neighbours_for(arms=len(ball.arms), width=ball.interval.width)
+        needy = ball.arms if self.config.needs_samples(len(ball.arms)) else []
+        ball.flagged = Flagged(
+            k=k,
+            cells={arm: [0] * self.parameters.buckets for arm in needy},
+            issued=dict.fromkeys(needy, 0),
+            asked=set(needy),
+        )
+        self.flagged.setdefault(ball.interval, []).append(ball)
+        if not needy:
+            self._split(ball, ball.flagged)
+
+    def _sample(self, ball: Ball, x: float) -> Decision:
+        flagged = ball.flagged
+        assert flagged is not None
+        if not flagged.asked:
+            # The last arms were set aside by selects alone: this one finds the ball full.
+            decision = Decision(ball, self._next_in_turn(ball), x, "flagged")
+            self._split(ball, flagged)
+            return decision
+        start = ball.cursor if self.parameters.sampling == "round_robin" else 0
+        turns = ((start + step) % len(ball.arms) for step in range(len(ball.arms)))
+        position = next(turn for turn in turns if ball.arms[turn] in flagged.asked)
+        arm = ball.arms[position]
+        ball.cursor = (position + 1) % len(ball.arms)
+        flagged.issued[arm] += 1
+        if flagged.issued[arm] >= self.parameters.issue_limit(flagged.k):
+            flagged.asked.discard(arm)
+        return Decision(ball, arm, x, "flagged")
+
+    def _count_sample(
+        self, ball: Ball, flagged: Flagged, x: float, arm: int, reward: float
+    ) -> None:
+        flagged.samples.append((arm, x, reward))
+        cells = flagged.cells[arm]
+        cells[ball.interval.bucket_of(x, buckets=self.parameters.buckets)] += 1
+        if min(cells) >= flagged.k:
+            flagged.asked.discard(arm)
+        if not flagged.asked:
+            self._split(ball, flagged)
+
+    # -- the split
+
+    def _split(self, ball: Ball, flagged: Flagged) -> None:
+        """Section 5: the children take the ball's place, the left half's first."""
+        position = {arm: place for place, arm in enumerate(ball.arms)}
+        samples = [(position[arm], x, reward) for arm, x, reward in flagged.samples]
+        halves = sub_partition(
+            self.config,
+            ball.interval,
+            arms=np.array(ball.arms),
+            k=flagged.k,
+            samples=np.array(samples, dtype=SAMPLE),
+        )
+        self.flagged[ball.interval].remove(ball)
+        ball.flagged = None
+        ball.children = ({}, {})
+        for half, labels, children in zip(ball.interval.halves, halves, ball.children, strict=True):
+            clusters: dict[int, list[int]] = {}
+            for arm, label in zip(ball.arms, labels.tolist(), strict=True):
+                clusters.setdefault(label, []).append(arm)
+            for arms in clusters.values():
+                child = self._new_ball(half, arms)
+                self.active.setdefault(half, []).append(child)
+                children.update(dict.fromkeys(arms, child))
+
+    def _new_ball(self, interval: Interval, arms: list[int]) -> Ball:
+        ball = Ball(id=len(self.balls), interval=interval, arms=arms)
+        self._rank(ball)
+        self.balls.append(ball)
+        self.depth = max(self.depth, interval.depth)
+        return ball

@@ -1,0 +1,1 @@
+"""The HTTP API: what comes in, what goes out, who may."""

@@ -1,0 +1,110 @@
+"""What every call needs at hand, and who may call it.
+
+With an admin key set, `Authorization: Bearer KEY` is needed everywhere but on the probes and docs.
+A key that does not open a tenant gets the same answer whether or not that tenant exists.
+"""
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from fastapi import Depends, Request
+
+from service.errors import (
+    Forbidden,
+    StaleTenant,
+    StoreUnavailable,
+    Unauthenticated,
+    UnknownTenant,
+)
+from service.settings import Settings
+from service.splitter import Splitter
+from service.store import Store, Tenant
+
+_STALE_READS = 5
+
+Answer = TypeVar("Answer")
+
+
+def clock_ms() -> int:
+    """Now, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def new_key() -> str:
+    """A key with 256 random bits."""
+    return f"zk_{secrets.token_urlsafe(32)}"
+
+
+def hash_key(key: str) -> str:
+    """What is stored of a key. Keys are random, so a fast hash guards them as well as a slow one."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class Context:
+    """One app's settings, store and splitter."""
+
+    settings: Settings
+    store: Store
+    splitter: Splitter
+
+    def require_admin(self, key: str | None) -> None:
+        """Raises unless the key is the admin key, or none is set."""
+        if not self.settings.admin_key:
+            return
+        if key is None:
+            raise Unauthenticated("Send the admin key as 'Authorization: Bearer KEY'.")
+        if not _same(hash_key(key), hash_key(self.settings.admin_key)):
+            raise Forbidden("This call needs the admin key.")
+
+    async def tenant(self, name: str, key: str | None) -> Tenant:
+        """The tenant, if the key opens it."""
+        if not self.settings.admin_key:
+            return await self.store.directory.get(name)
+        if key is None:
+            raise Unauthenticated("Send the tenant's key as 'Authorization: Bearer KEY'.")
+        hashed = hash_key(key)
+        if _same(hashed, hash_key(self.settings.admin_key)):
+            return await self.store.directory.get(name)
+        try:
+            tenant = await self.store.directory.get(name)
+        except UnknownTenant:
+            tenant = None
+        if tenant is None or not any(_same(hashed, known) for known in tenant.key_hashes):
+            raise Forbidden(f"This key does not open the tenant '{name}'.")
+        return tenant
+
+    async def with_tenant(
+        self, name: str, key: str | None, step: Callable[[Tenant], Awaitable[Answer]]
+    ) -> Answer:
+        """Runs the step for the tenant as it is now: reads it again when it proves outdated."""
+        for _ in range(_STALE_READS):
+            tenant = await self.tenant(name, key)
+            try:
+                return await step(tenant)
+            except StaleTenant:
+                continue
+        raise StoreUnavailable("stale", "the tenant changes faster than it can be read")
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def _context(request: Request) -> Context:
+    context: Context = request.app.state.context
+    return context
+
+
+def _bearer(request: Request) -> str | None:
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() or None if scheme.lower() == "bearer" else None
+
+
+Here = Annotated[Context, Depends(_context)]
+Key = Annotated[str | None, Depends(_bearer)]

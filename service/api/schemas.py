@@ -1,0 +1,219 @@
+"""What the calls take and answer. Types are strict: no text for a number, no NaN, no unknown field."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from service.algorithm import DEFAULT_PRESET, Parameters
+
+MOST_ARMS = 100_000
+# Wide enough for any use, narrow enough that no sum or bound of them leaves the floats.
+LARGEST_REWARD = 1e6
+LARGEST = 1e3
+
+Preset = Literal["paper", "simulation"]
+TenantName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", examples=["shop"])]
+ArmName = Annotated[str, Field(min_length=1, max_length=128)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Coefficient = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
+Rows = Annotated[
+    list[Annotated[list[Number], Field(min_length=1, max_length=10_000)]],
+    Field(min_length=1, max_length=MOST_ARMS),
+]
+
+
+class Strict(BaseModel):
+    """The base of everything that is taken in."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class LearnedSimilarity(Strict):
+    """Arm distances are learned from the rewards."""
+
+    kind: Literal["learned"]
+
+
+class CurvesSimilarity(Strict):
+    """Reward curves are given: for each arm its values on an even grid over [0, 1]."""
+
+    kind: Literal["curves"]
+    curves: Rows
+
+
+class FeaturesSimilarity(Strict):
+    """Arm features are given; distances are Euclidean."""
+
+    kind: Literal["features"]
+    features: Rows
+
+
+class NoSimilarity(Strict):
+    """Every arm is learned by itself."""
+
+    kind: Literal["none"]
+
+
+Similarity = Annotated[
+    LearnedSimilarity | CurvesSimilarity | FeaturesSimilarity | NoSimilarity,
+    Discriminator("kind"),
+]
+
+
+class TenantConfig(Strict):
+    """The configuration of a tenant; what is left out comes from the preset."""
+
+    arms: (
+        Annotated[int, Field(ge=1, le=MOST_ARMS)]
+        | Annotated[list[ArmName], Field(min_length=1, max_length=MOST_ARMS)]
+    ) = Field(description="How many arms, or their names", examples=[50])
+    horizon: int = Field(ge=2, le=10**12, description="T, the trials to plan for")
+    noise: float = Field(
+        ge=0, le=LARGEST, allow_inf_nan=False, description="σ, the rewards' standard deviation"
+    )
+    preset: Preset = DEFAULT_PRESET
+    lipschitz: float | None = Field(default=None, ge=1e-3, le=LARGEST, allow_inf_nan=False)
+    buckets: int | None = Field(default=None, ge=1, le=4096)
+    neighbours: int | None = Field(default=None, ge=1, le=10**6)
+    grid: int | None = Field(default=None, ge=1, le=10_000)
+    flag_coefficient: Coefficient | None = None
+    confidence_coefficient: Coefficient | None = None
+    diameter_coefficient: Coefficient | None = None
+    cluster_ratio: Coefficient | None = None
+    max_depth: int | None = Field(default=None, ge=1, le=30)
+    patience: int | None = Field(default=None, ge=1, le=1000)
+    sampling: Literal["round_robin", "sequential"] | None = None
+    similarity: Similarity = LearnedSimilarity(kind="learned")
+    reward_window_seconds: Seconds = 3600
+    retention_seconds: Seconds = 3600
+    split_wait_ms: int = Field(default=1000, ge=0, le=60_000)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "TenantConfig":
+        if not isinstance(self.arms, int) and len(set(self.arms)) < len(self.arms):
+            raise PydanticCustomError("arms", "arms: names must be unique")
+        arms = self.arms if isinstance(self.arms, int) else len(self.arms)
+        for field in ("curves", "features"):
+            rows = getattr(self.similarity, field, None)
+            if rows is None:
+                continue
+            if len(rows) != arms:
+                message = "similarity.{field}: {rows} rows for {arms} arms; give one row an arm"
+                raise PydanticCustomError(
+                    "rows", message, {"field": field, "rows": len(rows), "arms": arms}
+                )
+            if len({len(row) for row in rows}) > 1:
+                message = "similarity.{field}: all rows must have the same length"
+                raise PydanticCustomError("rows", message, {"field": field})
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """Everything resolved: a later default does not change a tenant made today."""
+        sent = self.model_dump()
+        names = [name for name in Parameters.__dataclass_fields__ if name in sent]
+        parameters = Parameters.resolve(preset=self.preset, **{name: sent[name] for name in names})
+        return sent | {name: getattr(parameters, name) for name in names}
+
+
+class TenantCreated(BaseModel):
+    """A tenant; the key is shown when it is created, and never again."""
+
+    tenant: str
+    api_key: str | None = None
+    config: dict[str, Any]
+
+
+class TenantList(BaseModel):
+    """The names of all tenants."""
+
+    tenants: list[str]
+
+
+class TenantState(BaseModel):
+    """A tenant's configuration and counters."""
+
+    tenant: str
+    created_at: datetime
+    config: dict[str, Any]
+    counters: dict[str, int]
+
+
+class Ball(BaseModel):
+    """One ball of the partition; `ucb` is null while it is infinite, `fill` unless flagged."""
+
+    id: int
+    interval: tuple[float, float]
+    depth: int
+    index: int
+    phase: Literal["active", "flagged"]
+    arms: list[str]
+    n: int
+    mean: float | None
+    ucb: float | None
+    fill: float | None
+
+
+class Partition(BaseModel):
+    """Every ball: together they cover [0, 1] times all arms exactly once."""
+
+    tenant: str
+    balls: list[Ball]
+
+
+class SelectRequest(Strict):
+    """A context that wants an arm."""
+
+    tenant: TenantName
+    context: float = Field(ge=0, le=1, allow_inf_nan=False, examples=[0.42])
+    decision_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(
+        default=None, description="Your own id; a repeat with the same id gets the first answer"
+    )
+
+
+class Selection(BaseModel):
+    """The arm to play, and the id under which its reward is awaited."""
+
+    decision_id: str
+    arm: str
+    ball: int
+    phase: Literal["active", "flagged"]
+    propensity: float
+    expires_at: datetime
+
+
+class RewardRequest(Strict):
+    """The reward of a decision."""
+
+    tenant: TenantName
+    decision_id: Annotated[str, Field(max_length=1024)]
+    reward: float = Field(
+        ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_nan=False, examples=[1.0]
+    )
+
+
+class RewardAnswer(BaseModel):
+    """What became of the reward; `ball` is the one credited."""
+
+    status: Literal["applied", "duplicate", "ignored"]
+    ball: int | None = None
+    phase: Literal["active", "flagged"] | None = None
+
+
+class FieldError(BaseModel):
+    """What is wrong with one field."""
+
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """An error, after RFC 9457."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError] | None = None

@@ -1,0 +1,131 @@
+"""Tenants: create, list, read, delete, and look at the partition."""
+
+import math
+from datetime import UTC, datetime
+from typing import Annotated, Literal, cast
+
+from fastapi import APIRouter, Path, Request, Response
+
+from service.api.context import Here, Key, clock_ms, hash_key, new_key
+from service.api.problems import responses
+from service.api.schemas import (
+    Ball,
+    Partition,
+    TenantConfig,
+    TenantCreated,
+    TenantList,
+    TenantName,
+    TenantState,
+)
+from service.errors import Conflict
+from service.store import BallRecord, Tenant
+
+router = APIRouter(prefix="/tenants", tags=["tenants"])
+
+Name = Annotated[TenantName, Path(description="The tenant's name")]
+
+
+@router.put(
+    "/{tenant}",
+    status_code=201,
+    response_model_exclude_none=True,
+    responses=responses(401, 403, 409, 413, 422, 503) | {200: {"model": TenantCreated}},
+)
+async def create_tenant(  # noqa: PLR0917  # FastAPI passes everything by name
+    tenant: Name, config: TenantConfig, request: Request, response: Response, here: Here, key: Key
+) -> TenantCreated:
+    """Creates the tenant, and shows its key this once. The same body again changes nothing."""
+    here.require_admin(key)
+    request.state.tenant = tenant
+    api_key = new_key()
+    body = config.model_dump(exclude_unset=True)
+    made, created = await here.store.directory.create(
+        tenant,
+        body=body,
+        settings=config.settings(),
+        key_hash=hash_key(api_key),
+        now_ms=clock_ms(),
+    )
+    if not created and made.body != body:
+        raise Conflict(
+            f"The tenant '{tenant}' exists with another configuration; delete it first, or use "
+            "another name."
+        )
+    if not made.config.needs_samples(made.config.arms):
+        # Its root needs no samples: it is split at once. A repeat finds it split already.
+        await here.splitter.split(made, ball=0, wait_seconds=None)
+    if not created:
+        response.status_code = 200
+    return TenantCreated(
+        tenant=tenant, api_key=api_key if created else None, config=dict(made.settings)
+    )
+
+
+@router.get("", responses=responses(401, 403, 503))
+async def list_tenants(here: Here, key: Key) -> TenantList:
+    """The names of all tenants."""
+    here.require_admin(key)
+    return TenantList(tenants=await here.store.directory.names())
+
+
+@router.get("/{tenant}", responses=responses(401, 403, 404, 422, 503))
+async def read_tenant(tenant: Name, request: Request, here: Here, key: Key) -> TenantState:
+    """The tenant's configuration and counters."""
+    request.state.tenant = tenant
+    found = await _current(here, tenant, key)
+    return TenantState(
+        tenant=tenant,
+        created_at=datetime.fromtimestamp(found.created_at_ms / 1000, UTC),
+        config=dict(found.settings),
+        counters=await here.store.directory.stats(found),
+    )
+
+
+@router.delete("/{tenant}", status_code=204, responses=responses(401, 403, 404, 422, 503))
+async def delete_tenant(tenant: Name, request: Request, here: Here, key: Key) -> None:
+    """Deletes the tenant with all that it learned; there is no way back."""
+    here.require_admin(key)
+    request.state.tenant = tenant
+    found = await here.store.directory.read(tenant)
+    await here.store.directory.delete(found, now_ms=clock_ms())
+
+
+@router.get("/{tenant}/partition", responses=responses(401, 403, 404, 422, 503))
+async def read_partition(tenant: Name, request: Request, here: Here, key: Key) -> Partition:
+    """Every ball there is now."""
+    request.state.tenant = tenant
+    found = await _current(here, tenant, key)
+    balls = await here.store.partition(found)
+    return Partition(
+        tenant=tenant, balls=[_ball(found, ball, record, arms) for ball, record, arms in balls]
+    )
+
+
+async def _current(here: Here, name: str, key: str | None) -> Tenant:
+    """The tenant as it is now, for calls that no script guards against an outdated view."""
+    here.store.directory.forget(name)
+    return await here.tenant(name, key)
+
+
+def _ball(tenant: Tenant, ball: int, record: BallRecord, arms: list[int]) -> Ball:
+    interval = record.interval
+    mean = record.total / record.n if record.n else None
+    ucb = None
+    if mean is not None and record.phase_name == "active":
+        ucb = mean + record.bias + math.sqrt(tenant.config.parameters.confidence / record.n)
+    fill = None
+    if record.phase_name == "flagged":
+        owed = record.k * tenant.config.parameters.buckets * record.arms
+        fill = record.filled / owed if owed else 1.0
+    return Ball(
+        id=ball,
+        interval=(interval.start, interval.end),
+        depth=interval.depth,
+        index=interval.index,
+        phase=cast(Literal["active", "flagged"], record.phase_name),
+        arms=[tenant.arm_names[arm] for arm in arms],
+        n=record.n,
+        mean=mean,
+        ucb=ucb,
+        fill=fill,
+    )

@@ -1,0 +1,114 @@
+"""Everything that can go wrong, as one tree; `app.py` maps it to HTTP in one place.
+
+ZoomingError
+├── StoreStartError        the private store cannot start
+├── StoreUnsuitable        the store given cannot be used
+├── StoreUnavailable       503: the store cannot be reached or refuses
+├── StaleTenant            the caller's view of a tenant is out of date (never leaves the service)
+└── Refusal                the caller's doing; `detail` says what to do
+    ├── Unauthenticated    401
+    ├── Forbidden          403
+    ├── UnknownTenant      404
+    ├── UnknownDecision    404
+    ├── Conflict           409
+    ├── Late               410
+    └── TooLarge           413
+"""
+
+from typing import ClassVar
+
+
+class ZoomingError(Exception):
+    """The root of the tree."""
+
+
+class StoreStartError(ZoomingError):
+    """The private store cannot start; the message says what to do."""
+
+
+class StoreUnsuitable(ZoomingError):
+    """The store was reached and cannot be used as it is; the message says what to change."""
+
+
+class StoreUnavailable(ZoomingError):
+    """The store cannot be reached, does not answer in time, or refuses."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "The store is not available"
+    retry_after_seconds: ClassVar[int] = 1
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(f"{kind}: {reason}")
+        self.kind = kind
+
+
+class StaleTenant(ZoomingError):
+    """The tenant changed since the caller read it: read it again."""
+
+
+class Refusal(ZoomingError):
+    """A request that is refused; nothing was written."""
+
+    status: ClassVar[int]
+    title: ClassVar[str]
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class Unauthenticated(Refusal):
+    """No key was given where one is needed."""
+
+    status = 401
+    title = "A key is needed"
+
+
+class Forbidden(Refusal):
+    """The key given does not open this."""
+
+    status = 403
+    title = "This key does not open that"
+
+
+class UnknownTenant(Refusal):
+    """There is no such tenant."""
+
+    status = 404
+    title = "Unknown tenant"
+
+    def __init__(self, tenant: str) -> None:
+        super().__init__(f"There is no tenant '{tenant}'; create it with PUT /tenants/{tenant}.")
+
+
+class UnknownDecision(Refusal):
+    """There is no such decision, or no longer."""
+
+    status = 404
+    title = "Unknown decision"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This tenant has no decision of this id; it may be past its window and retention."
+        )
+
+
+class Conflict(Refusal):
+    """The request contradicts what is already so."""
+
+    status = 409
+    title = "Conflict"
+
+
+class Late(Refusal):
+    """The reward came after its window."""
+
+    status = 410
+    title = "Too late"
+
+
+class TooLarge(Refusal):
+    """The body is larger than the service takes."""
+
+    status = 413
+    title = "Too large"

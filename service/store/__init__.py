@@ -1,0 +1,17 @@
+"""All of Redis: the keys, the records, the scripts, and a typed function in front of each."""
+
+from service.store.children import Children, pack_children
+from service.store.records import BallRecord
+from service.store.store import LEASE_MS, Rewarded, Selected, Store
+from service.store.tenant import Tenant
+
+__all__ = [
+    "LEASE_MS",
+    "BallRecord",
+    "Children",
+    "Rewarded",
+    "Selected",
+    "Store",
+    "Tenant",
+    "pack_children",
+]

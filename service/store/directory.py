@@ -1,0 +1,177 @@
+"""The tenants there are: create, read, list, delete.
+
+No step here runs long, however large the tenant: a deletion makes the tenant unknown at once and
+gives its memory back in portions; one that was cut short is finished by the next start or creation.
+"""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from service.algorithm import Interval
+from service.errors import UnknownTenant
+from service.store import keys
+from service.store.children import ball_record
+from service.store.connection import Connection
+from service.store.tenant import Tenant, TenantCache
+
+_SWEPT_AT_ONCE = 200
+_UNLINKED_AT_ONCE = 500
+
+
+class Directory:
+    """The list of tenants, and each tenant's own hash."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._client = connection.client
+        self._cache = TenantCache()
+
+    async def create(
+        self,
+        name: str,
+        *,
+        body: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        key_hash: str,
+        now_ms: int,
+    ) -> tuple[Tenant, bool]:
+        """The tenant, and whether this call created it; its root is flagged, not yet split."""
+        incarnation = secrets.token_hex(6)
+        tenant = Tenant.make(
+            name=name,
+            incarnation=incarnation,
+            revision=f"{incarnation}.0",
+            body=body,
+            settings=settings,
+            created_at_ms=now_ms,
+            key_hashes=[key_hash],
+        )
+        config, parameters = tenant.config, tenant.config.parameters
+        constants = {
+            "revision": tenant.revision,
+            "document": tenant.document(),
+            "window_ms": tenant.window_ms,
+            "retention_ms": tenant.retention_ms,
+            "slot_ms": tenant.slot_ms,
+            "confidence": repr(parameters.confidence),
+            "buckets": parameters.buckets,
+            "patience": parameters.patience,
+            "sampling": parameters.sampling,
+        }
+        await self._finish_deletion(name)
+        # The list must never lack a tenant that is there: it is written before the tenant, and
+        # once more afterwards with the incarnation that won.
+        await self._register(name, incarnation)
+        status, *_ = await self._connection.step(
+            "create",
+            tenant.key,
+            incarnation,
+            ball_record(config, Interval(0, 0), arms=config.arms).pack(),
+            np.arange(config.arms, dtype="<u4").tobytes(),
+            *(part for item in constants.items() for part in item),
+        )
+        if status == "created":
+            self._cache.put(tenant)
+            return tenant, True
+        standing = await self.read(name)
+        await self._register(name, standing.incarnation)
+        return standing, False
+
+    async def get(self, name: str) -> Tenant:
+        """The tenant as last read; a step made with an outdated one is refused as stale."""
+        return self._cache.get(name) or await self.read(name)
+
+    async def read(self, name: str) -> Tenant:
+        """The tenant as it is now."""
+        async with self._connection.in_time():
+            incarnation, revision, document = await self._client.hmget(
+                keys.tenant(name), ["incarnation", "revision", "document"]
+            )
+        if incarnation is None or revision is None or document is None:
+            self.forget(name)
+            raise UnknownTenant(name)
+        tenant = Tenant.from_document(
+            name=name,
+            incarnation=incarnation.decode(),
+            revision=revision.decode(),
+            document=document,
+        )
+        self._cache.put(tenant)
+        return tenant
+
+    def forget(self, name: str) -> None:
+        """Drops what was remembered of the tenant, so that it is read again."""
+        self._cache.drop(name)
+
+    async def names(self) -> list[str]:
+        """The tenants there are, in the order of their names."""
+        async with self._connection.in_time():
+            listed = sorted(name.decode() for name in await self._client.hkeys(keys.REGISTRY))
+            pipeline = self._client.pipeline(transaction=False)
+            for name in listed:
+                pipeline.exists(keys.tenant(name))
+            present = await pipeline.execute()
+        return [name for name, there in zip(listed, present, strict=True) if there]
+
+    async def stats(self, tenant: Tenant) -> dict[str, int]:
+        """The tenant's counters, at one moment."""
+        status, *pairs = await self._connection.step("stats", tenant.key, tenant.incarnation)
+        if status == "gone":
+            raise UnknownTenant(tenant.name)
+        names = [name.decode() for name in pairs[::2]]
+        return dict(zip(names, map(int, pairs[1::2]), strict=True))
+
+    async def delete(self, tenant: Tenant, *, now_ms: int) -> None:
+        """Deletes the tenant; when this returns, its memory is given back too."""
+        status, *_ = await self._connection.step("delete", tenant.key, tenant.incarnation)
+        self.forget(tenant.name)
+        if status == "gone":
+            raise UnknownTenant(tenant.name)
+        await self._sweep_decisions(tenant, now_ms=now_ms)
+        await self._finish_deletion(tenant.name)
+
+    async def finish_deletions(self) -> None:
+        """Finishes the deletions that a dead worker left half done."""
+        async with self._connection.in_time():
+            listed = [name.decode() for name in await self._client.hkeys(keys.REGISTRY)]
+        for name in listed:
+            await self._finish_deletion(name)
+
+    async def _finish_deletion(self, name: str) -> None:
+        async with self._connection.in_time():
+            listed = await self._client.hget(keys.REGISTRY, name)
+        if listed is None:
+            return
+        incarnation = listed.decode()
+        async with self._connection.in_time():
+            doomed = await self._client.exists(
+                keys.derived(keys.base(name, incarnation), "deleted")
+            )
+        if not doomed:
+            return
+        status, ball = "more", 0
+        while status == "more":
+            status, *rest = await self._connection.step(
+                "sweep", keys.tenant(name), incarnation, ball, _SWEPT_AT_ONCE
+            )
+            ball = rest[0] if rest else 0
+        await self._connection.step("forget", keys.REGISTRY, name, incarnation)
+
+    async def _register(self, name: str, incarnation: str) -> None:
+        async with self._connection.in_time():
+            await self._client.hset(keys.REGISTRY, name, incarnation)
+
+    async def _sweep_decisions(self, tenant: Tenant, *, now_ms: int) -> None:
+        """Slots are numbered by time, so those in use are known without a list of them."""
+        keep_ms = tenant.window_ms + tenant.retention_ms + tenant.slot_ms
+        first = max(tenant.created_at_ms, now_ms - keep_ms) // tenant.slot_ms
+        slots = range(first, now_ms // tenant.slot_ms + 2)
+        for start in range(0, len(slots), _UNLINKED_AT_ONCE):
+            chunk = slots[start : start + _UNLINKED_AT_ONCE]
+            async with self._connection.in_time():
+                await self._client.unlink(
+                    *(keys.derived(tenant.base, "decisions", slot) for slot in chunk)
+                )

@@ -1,0 +1,74 @@
+"""The only place that spells a key, for Python and for the scripts.
+
+All keys of a tenant carry the hash tag `{tenant}`, so a tenant is one cluster slot. The tenant's
+own hash holds its revision, constants and counters; everything else lives under `base`, which names
+the *incarnation*: a tenant deleted and made again shares no key with its past. What each key holds:
+
+    zooming:tenants                  hash: tenant -> incarnation, the list of tenants
+    zooming:{t}                      hash: revision, incarnation, document, constants, counters
+    zooming:{t}:<incarnation>:       the base of all that follows
+      deleted                        the tenant's hash, once it is deleted, until all is swept
+      balls                          hash: ball -> packed record (records.py)
+      path                           hash: "a:d:i" -> best active ball of that interval and its
+                                     rank, "f:d:i" -> the flagged ball that is first in its queue
+      claims                         hash: ball -> deadline, children reserved, token
+      arms:<ball>                    string: the arm set, u32 each
+      forward:<ball>                 string: for each half and arm, child and position in it
+      asked:<ball>                   bitmap: arms of a flagged ball that are still asked for samples
+      cells:<ball>                   u32 array: for each arm issued, full cells, count of each cell
+      samples:<ball>:<bucket>        string: packed samples, in order of arrival
+      active:<depth>:<index>         sorted set: active balls of an interval by rank
+      flagged:<depth>:<index>        sorted set: flagged balls of an interval by flagging order
+      decisions:<slot>               hash: decision id -> packed record, a hash a time slot
+      pointer:<decision id>          string: the slot of a decision whose id does not tell it
+"""
+
+REGISTRY = "zooming:tenants"
+
+# Kind of key -> the arguments that follow it.
+DERIVED: dict[str, tuple[str, ...]] = {
+    "deleted": (),
+    "balls": (),
+    "path": (),
+    "claims": (),
+    "arms": ("ball",),
+    "forward": ("ball",),
+    "asked": ("ball",),
+    "cells": ("ball",),
+    "samples": ("ball", "bucket"),
+    "active": ("depth", "index"),
+    "flagged": ("depth", "index"),
+    "decisions": ("slot",),
+    "pointer": ("decision_id",),
+}
+# Kinds of keys that never have a TTL, that always have one, and (the rest) those that get one at
+# the split of their ball.
+PERMANENT = frozenset(DERIVED) - {"decisions", "pointer", "forward", "arms"}
+EXPIRING = frozenset({"decisions", "pointer", "forward"})
+
+
+def tenant(name: str) -> str:
+    """The tenant's own hash."""
+    return f"zooming:{{{name}}}"
+
+
+def base(name: str, incarnation: str) -> str:
+    """The prefix of everything else that the tenant has."""
+    return f"{tenant(name)}:{incarnation}:"
+
+
+def derived(base: str, kind: str, *parts: object) -> str:
+    """A key below the base."""
+    assert len(parts) == len(DERIVED[kind]), f"{kind} takes {DERIVED[kind]}"
+    return base + ":".join([kind, *map(str, parts)])
+
+
+def lua_library() -> str:
+    """The table `key` for the scripts: `key.arms(base, ball)` and so on."""
+    lines = ["local key = {"]
+    for kind, parts in DERIVED.items():
+        arguments = ", ".join(("base", *parts))
+        suffix = "".join(f' .. ":" .. {part}' for part in parts)
+        lines.append(f'  {kind} = function({arguments}) return base .. "{kind}"{suffix} end,')
+    lines.append("}")
+    return "\n".join(lines) + "\n"

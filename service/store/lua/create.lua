@@ -1,0 +1,31 @@
+-- include: ball flagged
+--
+-- Creates a tenant: its hash, and the root ball, flagged.
+--
+-- Guarantee: of several creations one wins; the winner's call again replies as the first did.
+-- KEYS[1]  the tenant's hash
+-- ARGV[1]  incarnation, drawn by the caller
+-- ARGV[2]  the root's packed record
+-- ARGV[3]  the root's packed arm set
+-- ARGV[4…] field and value of each constant, the document among them
+-- Derived  balls arms asked flagged path
+-- Returns  {"created"} {"exists"}
+-- Cost     O(size of the arguments)
+local tenant_key = KEYS[1]
+local incarnation = ARGV[1]
+local root = ARGV[2]
+local arms = ARGV[3]
+local CONSTANTS = 4
+
+local present = redis.call("HGET", tenant_key, "incarnation")
+if present then
+  return { present == incarnation and "created" or "exists" }
+end
+local base = tenant_key .. ":" .. incarnation .. ":"
+redis.call("HSET", tenant_key, "incarnation", incarnation, "next_ball", 1, "depth", 0)
+redis.call("HSET", tenant_key, unpack(ARGV, CONSTANTS))
+redis.call("SET", key.arms(base, 0), arms)
+local b = ball.unpack(0, root)
+flagged.enter(tenant_key, base, b)
+ball.save(base, b)
+return { "created" }

@@ -1,0 +1,51 @@
+-- The tenant's hash: is it there, at the revision or incarnation the caller knows, and what are
+-- its constants. Counters are fields of the same hash.
+local tenant = {}
+
+-- For the steps of a request. Returns the constants, or nil and the status to reply with.
+function tenant.at_revision(tenant_key, revision)
+  local field = redis.call(
+    "HMGET",
+    tenant_key,
+    "revision",
+    "incarnation",
+    "depth",
+    "window_ms",
+    "retention_ms",
+    "slot_ms",
+    "confidence",
+    "buckets",
+    "patience",
+    "sampling"
+  )
+  if not field[1] then
+    return nil, "unknown_tenant"
+  end
+  if field[1] ~= revision then
+    return nil, "stale"
+  end
+  return {
+    key = tenant_key,
+    base = tenant_key .. ":" .. field[2] .. ":",
+    depth = tonumber(field[3]),
+    window_ms = tonumber(field[4]),
+    retention_ms = tonumber(field[5]),
+    slot_ms = tonumber(field[6]),
+    confidence = tonumber(field[7]),
+    buckets = tonumber(field[8]),
+    patience = tonumber(field[9]),
+    sampling = field[10],
+  }
+end
+
+-- For the steps of a split. Returns the base of the tenant's keys, or nil when it is gone.
+function tenant.base_of(tenant_key, incarnation)
+  if redis.call("HGET", tenant_key, "incarnation") ~= incarnation then
+    return nil
+  end
+  return tenant_key .. ":" .. incarnation .. ":"
+end
+
+function tenant.count(tenant_key, counter, by)
+  return redis.call("HINCRBY", tenant_key, counter, by)
+end

@@ -1,0 +1,69 @@
+"""The Lua steps as package data: composed with what they include, called by their SHA.
+
+EVALSHA first, EVAL when the server does not know the script (any more): a SCRIPT FLUSH at any
+moment is invisible, and two versions of the service share a store without knowing of each other.
+"""
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError
+
+from service.store import keys
+
+STEPS = (
+    "claim",
+    "create",
+    "delete",
+    "forget",
+    "publish",
+    "reward",
+    "select",
+    "stage",
+    "stats",
+    "sweep",
+)
+_INCLUDE = "-- include:"
+
+
+def _read(name: str) -> str:
+    return (files("service.store") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _includes(text: str) -> list[str]:
+    first = text.partition("\n")[0]
+    return first.removeprefix(_INCLUDE).split() if first.startswith(_INCLUDE) else []
+
+
+@cache
+def compose(step: str) -> str:
+    """The step's text behind that of the libraries it includes, each once, in order of need."""
+    parts: dict[str, str] = {}
+
+    def add(text: str) -> None:
+        for library in _includes(text):
+            if library not in parts:
+                library_text = _read(f"lib/{library}")
+                add(library_text)
+                parts[library] = library_text
+
+    text = _read(step)
+    add(text)
+    return "\n".join([keys.lua_library(), *parts.values(), text])
+
+
+@cache
+def _sha(step: str) -> str:
+    return hashlib.sha1(compose(step).encode(), usedforsecurity=False).hexdigest()
+
+
+async def call(client: "Redis", step: str, *, key: str, args: tuple[Any, ...]) -> list[Any]:
+    """Runs the step; its reply starts with a status word."""
+    try:
+        reply = await client.evalsha(_sha(step), 1, key, *args)
+    except NoScriptError:
+        reply = await client.eval(compose(step), 1, key, *args)
+    return list(reply)

@@ -1,0 +1,242 @@
+"""A typed function in front of every step of a request and of a split.
+
+Times are arguments, so tests run in invented time. Every step is safe to repeat.
+"""
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.algorithm import SAMPLE
+from service.errors import StaleTenant, UnknownTenant
+from service.store import keys
+from service.store.children import Children
+from service.store.connection import Connection
+from service.store.decision_ids import issue_time_ms, new_decision_id
+from service.store.directory import Directory
+from service.store.records import BallRecord
+from service.store.tenant import Tenant
+
+# A claim outlives its worker by this much; a living worker renews it.
+LEASE_MS = 5_000
+# A forwarding table outlives the window by this much, for clocks that differ between hosts.
+_SLACK_MS = 60_000
+_STAGED_MS = 3_600_000
+_READ_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The answer to a select; `due` is the ball to be split, if any."""
+
+    decision_id: str
+    arm: int
+    ball: int
+    phase: str
+    at_ms: int
+    due: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewarded:
+    """The answer to a reward: `applied`, `duplicate`, `conflict`, `late` or `unknown_decision`."""
+
+    status: str
+    ball: int | None = None
+    phase: str | None = None
+    due: int | None = None
+    stands: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The answer to a claim: `claimed` with the ball's record, `busy`, or `gone`."""
+
+    status: str
+    record: BallRecord | None = None
+    left_ms: int = 0
+
+
+class Store:
+    """All state of the service, on one Redis or Valkey."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = Connection(url)
+        self._client = self._connection.client
+        self.directory = Directory(self._connection)
+
+    async def close(self) -> None:
+        """Gives the connections back."""
+        await self._connection.close()
+
+    async def ping(self) -> None:
+        """Raises `StoreUnavailable` unless the server answers and is done loading."""
+        async with self._connection.in_time():
+            await self._client.ping()
+
+    async def verify(self) -> None:
+        """Raises `StoreUnsuitable` for a server that is too old or evicts keys."""
+        await self._connection.verify()
+
+    # -- the steps of a request
+
+    async def select(
+        self, tenant: Tenant, *, x: float, now_ms: int, decision_id: str | None = None
+    ) -> Selected | None:
+        """The arm to play; `None` when the id was already used for another context.
+
+        The id is made before the step, so that a retry of the step is the same decision.
+        """
+        if decision_id is None:
+            decision_id = new_decision_id(now_ms)
+        status, *rest = await self._request_step(
+            "select", tenant, decision_id, _slot(tenant, decision_id), _digits(x), now_ms
+        )
+        if status == "conflict":
+            return None
+        arm, ball, phase, at_ms, due = rest
+        return Selected(
+            decision_id, arm, ball, phase.decode(), int(float(at_ms)), _ball_or_none(due)
+        )
+
+    async def reward(
+        self, tenant: Tenant, *, decision_id: str, reward: float, now_ms: int
+    ) -> Rewarded:
+        """Credits the reward, once."""
+        attempt = secrets.randbits(32)
+        status, *rest = await self._request_step(
+            "reward",
+            tenant,
+            decision_id,
+            _slot(tenant, decision_id),
+            _digits(reward),
+            now_ms,
+            attempt,
+        )
+        if status == "applied":
+            ball, phase, due = rest
+            return Rewarded(status, ball, phase.decode(), _ball_or_none(due))
+        if status == "conflict":
+            return Rewarded(status, stands=float(rest[0]))
+        return Rewarded(status)
+
+    async def _request_step(self, step: str, tenant: Tenant, *args: Any) -> list[Any]:
+        status, *rest = await self._connection.step(step, tenant.key, tenant.revision, *args)
+        if status in ("stale", "unknown_tenant"):
+            self.directory.forget(tenant.name)
+            raise StaleTenant(tenant.name)
+        return [status, *rest]
+
+    # -- the steps of a split
+
+    async def claim(self, tenant: Tenant, *, ball: int, token: str, now_ms: int) -> Claim:
+        """Claims a full ball, or renews the claim that the token has."""
+        status, *rest = await self._split_step("claim", tenant, ball, token, now_ms, LEASE_MS)
+        if status == "claimed":
+            return Claim(status, record=BallRecord.unpack(rest[0]))
+        return Claim(status, left_ms=rest[0] if rest else 0)
+
+    async def read_ball(
+        self, tenant: Tenant, *, ball: int, record: BallRecord
+    ) -> tuple[NDArray[np.intp], NDArray[np.void]]:
+        """The arm set and the samples of a ball."""
+        buckets = tenant.config.parameters.buckets if record.k else 0
+        async with self._connection.in_time():
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.get(keys.derived(tenant.base, "arms", ball))
+            for bucket in range(buckets):
+                pipeline.get(keys.derived(tenant.base, "samples", ball, bucket))
+            arms, *stores = await pipeline.execute()
+        if arms is None:
+            raise UnknownTenant(tenant.name)
+        samples = b"".join(store or b"" for store in stores)
+        return np.frombuffer(arms, "<u4").astype(np.intp), np.frombuffer(samples, SAMPLE)
+
+    async def stage(
+        self, tenant: Tenant, *, ball: int, token: str, children: Children
+    ) -> int | None:
+        """Writes the children, out of reach; the first one's id, or `None` if the claim is lost."""
+        first = None
+        for chunk in children.chunks():
+            status, *rest = await self._split_step(
+                "stage",
+                tenant,
+                ball,
+                token,
+                len(children.records),
+                chunk.place,
+                chunk.offset,
+                chunk.forward,
+                _STAGED_MS,
+                *chunk.children,
+            )
+            if status == "lost":
+                return None
+            first = int(rest[0])
+        return first
+
+    async def publish(
+        self, tenant: Tenant, *, ball: int, token: str, first: int, children: Children
+    ) -> bool:
+        """Puts the staged children in the ball's place; false if the claim is lost."""
+        kept_ms = tenant.window_ms + _SLACK_MS
+        status, *_ = await self._split_step(
+            "publish", tenant, ball, token, first, children.left, children.right, kept_ms
+        )
+        return bool(status == "published")
+
+    async def _split_step(self, step: str, tenant: Tenant, *args: Any) -> list[Any]:
+        return await self._connection.step(step, tenant.key, tenant.incarnation, *args)
+
+    # -- the partition
+
+    async def partition(self, tenant: Tenant) -> list[tuple[int, BallRecord, list[int]]]:
+        """Every active and flagged ball with its arms: always a whole partition.
+
+        It is read in portions while splits go on. Ids rise from parent to child, so a ball that was
+        seen unsplit hides its children, and one that was seen split has them further on.
+        """
+        live: list[tuple[int, BallRecord, list[int]]] = []
+        expected = {0}
+        start = 0
+        while start < (end := await self._next_ball(tenant)):
+            ids = list(range(start, min(start + _READ_AT_ONCE, end)))
+            async with self._connection.in_time():
+                pipeline = self._client.pipeline(transaction=False)
+                pipeline.mget([keys.derived(tenant.base, "arms", ball) for ball in ids])
+                pipeline.hmget(keys.derived(tenant.base, "balls"), ids)
+                arm_sets, records = await pipeline.execute()
+            for ball, packed, arms in zip(ids, records, arm_sets, strict=True):
+                if ball not in expected or packed is None:
+                    continue
+                record = BallRecord.unpack(packed)
+                if record.children:
+                    expected.update(record.children)
+                else:
+                    live.append((ball, record, np.frombuffer(arms, "<u4").tolist()))
+            start += len(ids)
+        return live
+
+    async def _next_ball(self, tenant: Tenant) -> int:
+        async with self._connection.in_time():
+            incarnation, end = await self._client.hmget(tenant.key, ["incarnation", "next_ball"])
+        if incarnation is None or end is None or incarnation.decode() != tenant.incarnation:
+            raise UnknownTenant(tenant.name)
+        return int(end)
+
+
+def _digits(value: float) -> str:
+    """As many digits as the exact value needs; numpy's floats would spell their type too."""
+    return repr(float(value))
+
+
+def _slot(tenant: Tenant, decision_id: str) -> str:
+    at_ms = issue_time_ms(decision_id)
+    return "" if at_ms is None else str(at_ms // tenant.slot_ms)
+
+
+def _ball_or_none(reply: Any) -> int | None:
+    return None if reply == b"" else int(reply)

@@ -1,0 +1,138 @@
+"""What the service knows of a tenant between two calls, and the cache of it.
+
+A `Tenant` is immutable: any change gives the tenant a new revision. Every step of a request names
+the revision it was prepared with and is refused as stale when that is not the current one, so a
+cached tenant can never open a revoked key or answer for one deleted.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from service.algorithm import Config, Parameters
+from service.algorithm.similarity import similarity_from
+from service.store import keys
+
+_PARAMETERS = tuple(Parameters.__dataclass_fields__)
+_CACHED = 4096
+# A slot hash stays small enough for the server's compact encoding up to 2,500 decisions a second,
+# and a tenant has at most this many slots at a time.
+_SHORTEST_SLOT_MS = 200
+_MOST_SLOTS = 36_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """One incarnation of a tenant, at one revision."""
+
+    name: str
+    incarnation: str
+    revision: str
+    body: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    created_at_ms: int
+    key_hashes: tuple[str, ...]
+    config: Config
+    arm_names: Sequence[str]
+
+    @property
+    def key(self) -> str:
+        """The tenant's own hash in the store."""
+        return keys.tenant(self.name)
+
+    @property
+    def base(self) -> str:
+        """The prefix of the tenant's other keys."""
+        return keys.base(self.name, self.incarnation)
+
+    @property
+    def window_ms(self) -> int:
+        """For how long after a decision its reward is taken."""
+        return int(self.settings["reward_window_seconds"] * 1000)
+
+    @property
+    def retention_ms(self) -> int:
+        """For how long after its window a decision is remembered."""
+        return int(self.settings["retention_seconds"] * 1000)
+
+    @property
+    def slot_ms(self) -> int:
+        """The length of the time slots that decisions are kept in."""
+        return max(_SHORTEST_SLOT_MS, (self.window_ms + self.retention_ms) // _MOST_SLOTS)
+
+    def document(self) -> str:
+        """What the store keeps for `from_document`."""
+        return json.dumps(
+            {
+                "body": self.body,
+                "settings": self.settings,
+                "created_at_ms": self.created_at_ms,
+                "key_hashes": self.key_hashes,
+            }
+        )
+
+    @classmethod
+    def make(
+        cls,
+        *,
+        name: str,
+        incarnation: str,
+        revision: str,
+        body: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        created_at_ms: int,
+        key_hashes: Sequence[str],
+    ) -> "Tenant":
+        """From the body as sent and the settings resolved from it."""
+        arms = settings["arms"]
+        names = [str(arm) for arm in range(arms)] if isinstance(arms, int) else list(arms)
+        return cls(
+            name=name,
+            incarnation=incarnation,
+            revision=revision,
+            body=body,
+            settings=settings,
+            created_at_ms=created_at_ms,
+            key_hashes=tuple(key_hashes),
+            config=Config(
+                arms=len(names),
+                parameters=Parameters(**{field: settings[field] for field in _PARAMETERS}),
+                similarity=similarity_from(settings["similarity"]),
+            ),
+            arm_names=names,
+        )
+
+    @classmethod
+    def from_document(
+        cls, *, name: str, incarnation: str, revision: str, document: bytes
+    ) -> "Tenant":
+        """From what the store has."""
+        content = json.loads(document)
+        return cls.make(name=name, incarnation=incarnation, revision=revision, **content)
+
+
+class TenantCache:
+    """The tenants used last, by name; a step that replies `stale` has its tenant dropped."""
+
+    def __init__(self) -> None:
+        self._tenants: OrderedDict[str, Tenant] = OrderedDict()
+
+    def get(self, name: str) -> Tenant | None:
+        """The tenant as it was when last read, if it was read lately."""
+        tenant = self._tenants.get(name)
+        if tenant is not None:
+            self._tenants.move_to_end(name)
+        return tenant
+
+    def put(self, tenant: Tenant) -> None:
+        """Remembers the tenant in the place of the one used longest ago."""
+        self._tenants[tenant.name] = tenant
+        self._tenants.move_to_end(tenant.name)
+        if len(self._tenants) > _CACHED:
+            self._tenants.popitem(last=False)
+
+    def drop(self, name: str) -> None:
+        """Forgets the tenant, so that it is read again."""
+        self._tenants.pop(name, None)
