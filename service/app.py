@@ -1,5 +1,6 @@
 """The app: settings in, FastAPI out. Two apps may stand on one store."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,10 +9,14 @@ from fastapi import FastAPI
 from service import logs
 from service.api import decisions, ops, problems, tenants
 from service.api.context import Context, clock_ms
+from service.errors import StoreUnavailable
 from service.limits import BodyLimit
+from service.processes import end_with_parent
 from service.settings import Settings
 from service.splitter import Splitter
 from service.store import Store
+
+log = logging.getLogger("zooming")
 
 DESCRIPTION = """
 Recommends an arm for a context and learns from rewards that come later, without being told how the
@@ -29,12 +34,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         logs.set_up()
+        end_with_parent()
         store = Store(settings.redis_url)
         splitter = Splitter(store, clock_ms=clock_ms)
         app.state.context = Context(settings, store, splitter)
         try:
-            await store.verify()
-            await store.directory.finish_deletions()
+            await _look_after(store)
             yield
         finally:
             await splitter.close()
@@ -52,3 +57,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for router in (decisions.router, tenants.router, ops.router):
         app.include_router(router)
     return app
+
+
+async def _look_after(store: Store) -> None:
+    """A store that is down now is no reason not to start: it may be back at the first request.
+
+    The workers' supervisor gives up on the whole service when one fails to start, and a worker may
+    be replaced while the store is being restarted.
+    """
+    try:
+        await store.verify()
+        await store.directory.finish_deletions()
+    except StoreUnavailable as error:
+        log.error("started without the store", extra={"error": str(error)})

@@ -5,26 +5,33 @@ The private store belongs to this process, not to a worker, so workers come and 
 
 import asyncio
 import os
+import signal
+import socket
 import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
 
 from service import logs
 from service.embedded import PrivateStore
 from service.errors import StoreUnavailable, StoreUnsuitable
-from service.settings import Settings
+from service.settings import BadSetting, Settings
 from service.store import Store
 
-_REACH_SECONDS = 10.0
+REACH_SECONDS = 10
 _DRAIN_SECONDS = 10
+_BACKLOG = 2048
 
 
 def serve(settings: Settings) -> None:
     """Serves until it is told to stop."""
     logs.set_up()
+    # By default SIGTERM would end this process before it has ended what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with ExitStack() as stack:
         where = "your store"
         if not settings.redis_url:
@@ -32,6 +39,7 @@ def serve(settings: Settings) -> None:
             settings = replace(settings, redis_url=stack.enter_context(private).url)
             where = f"a private store in {settings.data}"
         asyncio.run(_verify(settings.redis_url))
+        listener = stack.enter_context(_listen(settings.host, settings.port))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         print(
             f"zooming: serving http://{host}:{settings.port} with {settings.workers} worker(s) on "
@@ -39,24 +47,48 @@ def serve(settings: Settings) -> None:
             file=sys.stderr,
             flush=True,
         )
-        # Workers are processes of their own and load their settings from the environment.
-        os.environ.update(settings.environment())
-        uvicorn.run(
-            "service.app:create_app",
-            factory=True,
-            host=settings.host,
-            port=settings.port,
-            workers=settings.workers,
-            access_log=False,
-            log_level="warning",
-            timeout_graceful_shutdown=_DRAIN_SECONDS,
-        )
+        _run_workers(settings, listener)
+
+
+def _run_workers(settings: Settings, listener: socket.socket) -> None:
+    # Workers are processes of their own and load their settings from the environment.
+    os.environ.update(settings.environment())
+    config = uvicorn.Config(
+        "service.app:create_app",
+        factory=True,
+        workers=settings.workers,
+        backlog=_BACKLOG,
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+    )
+    if settings.workers == 1:
+        uvicorn.Server(config).run(sockets=[listener])
+        return
+    supervisor = Multiprocess(config, sockets=[listener])
+    supervisor.run()
+    if any(worker.exitcode == STARTUP_FAILURE for worker in supervisor.processes):
+        sys.exit(STARTUP_FAILURE)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise BadSetting(
+            f"Cannot listen on port {port} of {host} ({error}). Stop what uses the port, or give "
+            "another with --host and --port."
+        ) from error
 
 
 async def _verify(url: str) -> None:
     """A store that is not up yet gets a little time; one that cannot be used gets none."""
-    store = Store(url)
-    deadline = time.monotonic() + _REACH_SECONDS
+    try:
+        store = Store(url)
+    except ValueError as error:
+        raise BadSetting(f"ZOOMING_REDIS_URL cannot be read: {error}.") from error
+    deadline = time.monotonic() + REACH_SECONDS
     try:
         while True:
             try:
@@ -64,8 +96,8 @@ async def _verify(url: str) -> None:
             except StoreUnavailable as error:
                 if time.monotonic() > deadline:
                     raise StoreUnsuitable(
-                        f"The store at ZOOMING_REDIS_URL could not be reached ({error}). Is it "
-                        "running, and are address and password right?"
+                        f"The store at ZOOMING_REDIS_URL could not be reached for {REACH_SECONDS} "
+                        f"seconds ({error}). Is it running, and are address and password right?"
                     ) from error
                 await asyncio.sleep(0.2)
     finally:

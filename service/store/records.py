@@ -15,9 +15,14 @@ PHASES = {ACTIVE: "active", FLAGGED: "flagged", SPLIT: "split"}
 
 @dataclass(slots=True, kw_only=True)
 class BallRecord:
-    """A ball. `k` is 0 where no samples are needed; the children's ids start at `first`."""
+    """A ball.
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBIIIIIIIdddddIII")
+    `n` and `total` count the rewards of its active phase, `samples` those of its flagged phase;
+    `asked` arms still owe samples, `filled` is how many samples count towards `k` in their cells.
+    `k` is 0 where no samples are needed. The children's ids start at `first`.
+    """
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBIIIIIIIIdddddIII")
 
     phase: int = ACTIVE
     depth: int
@@ -28,6 +33,7 @@ class BallRecord:
     selects: int = 0
     cursor: int = 0
     asked: int = 0
+    samples: int = 0
     filled: float = 0.0
     total: float = 0.0
     bias: float

@@ -2,7 +2,7 @@
 -- The packed record of a ball; the same layout as records.py.
 local ball = { ACTIVE = 1, FLAGGED = 2, SPLIT = 3 }
 
-local HEAD, TAIL = "BBI4I4I4I4I4I4", "I4dddddI4I4I4"
+local HEAD, TAIL = "BBI4I4I4I4I4I4", "I4I4dddddI4I4I4"
 
 ball.PHASE = { "active", "flagged", "split" }
 
@@ -11,7 +11,7 @@ function ball.unpack(id, packed)
   local rest
   b.phase, b.depth, b.index, b.parent, b.arms, b.n, b.selects, b.cursor, rest =
     struct.unpack("<" .. HEAD, packed)
-  b.asked, b.filled, b.total, b.bias, b.flag_at, b.k, b.first, b.left, b.right =
+  b.asked, b.samples, b.filled, b.total, b.bias, b.flag_at, b.k, b.first, b.left, b.right =
     struct.unpack("<" .. TAIL, packed, rest)
   return b
 end
@@ -33,6 +33,7 @@ function ball.save(base, b)
     b.selects,
     b.cursor,
     b.asked,
+    b.samples,
     b.filled,
     b.total,
     b.bias,

@@ -71,8 +71,9 @@ function flagged.pick(base, b, t)
   return position
 end
 
--- Stores a sample and counts its cell.
+-- Stores a sample and counts its cell; a ball that needs no samples only counts the reward.
 function flagged.count(base, b, t, position, x, reward)
+  b.samples = b.samples + 1
   if b.k == 0 then
     return
   end

@@ -1,0 +1,129 @@
+"""The engine plays the same arm in the same ball as the learner, step by step, at store level.
+
+Rewards come at once, late, in another order or never: whoever waits for each answer sees the
+sequential algorithm.
+"""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.store import Store
+from tests.support.engine import learner_for, new_engine, same
+
+EDGES = [0.0, 1.0, *(i / 2**d for d in range(1, 5) for i in range(1, 2**d))]
+contexts = st.one_of(st.sampled_from(EDGES), st.floats(0, 1))
+small = st.floats(0.01, 2.0)
+
+
+@st.composite
+def configurations(draw: st.DrawFn) -> dict[str, Any]:
+    """Tenants whose balls fill and split within a few dozen trials."""
+    arms = draw(st.integers(1, 9))
+    rows = st.lists(st.floats(-1, 1), min_size=2, max_size=2)
+    similarity = draw(
+        st.sampled_from(["learned", "learned", "none", "features", "curves"]).flatmap(
+            lambda kind: st.fixed_dictionaries(
+                {"kind": st.just(kind)}
+                | (
+                    {kind: st.lists(rows, min_size=arms, max_size=arms)}
+                    if kind in ("features", "curves")
+                    else {}
+                )
+            )
+        )
+    )
+    return {
+        "arms": arms,
+        "horizon": draw(st.integers(2, 10**6)),
+        "noise": draw(st.sampled_from([0.0, 1e-5, 0.3])),
+        "preset": draw(st.sampled_from(["paper", "simulation"])),
+        "lipschitz": draw(st.sampled_from([0.5, 1.0, 3.0])),
+        "buckets": draw(st.integers(1, 5)),
+        "neighbours": draw(st.integers(1, 3)),
+        "grid": draw(st.integers(1, 20)),
+        "flag_coefficient": draw(st.floats(0, 0.3)),
+        "confidence_coefficient": draw(small),
+        "diameter_coefficient": draw(small),
+        "cluster_ratio": draw(small),
+        "max_depth": draw(st.integers(1, 6)),
+        "patience": draw(st.integers(1, 4)),
+        "sampling": draw(st.sampled_from(["round_robin", "sequential"])),
+        "similarity": similarity,
+    }
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    body=configurations(),
+    plays=st.lists(contexts, min_size=5, max_size=60),
+    chance=st.randoms(use_true_random=False),
+    delays=st.sampled_from(["in step", "late", "lost"]),
+)
+def test_any_configuration_any_order_of_rewards(
+    store_url: str, body: dict[str, Any], plays: list[float], chance: random.Random, delays: str
+) -> None:
+    """One hundred and more splits in all kinds of balls, over the examples."""
+
+    async def run() -> None:
+        store = Store(store_url)
+        try:
+            await play(store, body, plays * 3, chance, delays)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+async def play(
+    store: Store, body: dict[str, Any], plays: list[float], chance: random.Random, delays: str
+) -> None:
+    """Plays all contexts; each step, some of the rewards that are due are handed in."""
+    made, learner = await new_engine(store, body), learner_for(body)
+    open_plays: list[tuple[Any, str]] = []
+    for trial, x in enumerate(plays):
+        decision, selected = learner.select(x), await made.select(x)
+        assert same(decision, selected), f"trial {trial}: {decision} but {selected}"
+        open_plays.append((decision, selected.decision_id))
+        while open_plays and (delays == "in step" or chance.random() < 0.5):
+            played, decision_id = open_plays.pop(chance.randrange(len(open_plays)))
+            if delays == "lost" and chance.random() < 0.3:
+                continue
+            value = chance.choice([0.0, 1.0, chance.uniform(-0.5, 1.5), played.x])
+            learner.reward(played, value)
+            rewarded = await made.reward(decision_id, value)
+            assert rewarded.status == "applied"
+    mine = {ball.id: ball for ball in learner.balls if ball.phase != "split"}
+    partition = {ball: (record, arms) for ball, record, arms in await store.partition(made.tenant)}
+    assert partition.keys() == mine.keys()
+    for ball, (record, arms) in partition.items():
+        mine_now = mine[ball]
+        assert (record.phase_name, arms) == (mine_now.phase, mine_now.arms)
+        assert (record.n, record.total, record.cursor) == (
+            mine_now.n,
+            mine_now.total,
+            mine_now.cursor,
+        )
+
+
+@pytest.mark.parametrize("x", EDGES)
+def test_every_dyadic_edge_lies_in_the_interval_to_its_right(store_url: str, x: float) -> None:
+    """`x` = 1 alone belongs to the interval on its left."""
+
+    async def run() -> None:
+        store = Store(store_url)
+        try:
+            body = {"arms": 2, "horizon": 2, "noise": 0.0, "neighbours": 1, "flag_coefficient": 0.0}
+            await play(store, body, [x] * 40, random.Random(0), "in step")
+        finally:
+            await store.close()
+
+    asyncio.run(run())

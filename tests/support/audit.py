@@ -1,0 +1,166 @@
+"""What must hold of a store after every test, whatever the test did.
+
+The partition is disjoint and complete; the counters agree with the records, and the rankings with
+both; no key is without a TTL that should have one.
+"""
+
+import struct
+from collections import Counter
+from typing import Any
+
+import redis
+
+from service.store import keys
+from service.store.records import ACTIVE, FLAGGED, SPLIT, BallRecord
+
+_FRESH, _UNREWARDED, _OVERDUE = -(2.0**41), -(2.0**40), 2.0**40
+
+
+def audit(client: "redis.Redis") -> int:
+    """Checks every tenant of the store; how many there were."""
+    audit_ttls(client)
+    registry: dict[bytes, bytes] = client.hgetall(keys.REGISTRY)
+    tenants = 0
+    for name, incarnation in registry.items():
+        if client.exists(keys.tenant(name.decode())):
+            audit_tenant(client, name.decode(), incarnation.decode())
+            tenants += 1
+    return tenants
+
+
+def audit_ttls(client: "redis.Redis") -> None:
+    """Every key is of a known kind, and has a TTL just when its kind wants one."""
+    for key in client.scan_iter(count=1000):
+        text = key.decode()
+        if text == keys.REGISTRY or text.endswith("}"):
+            assert client.ttl(key) == -1, text
+            continue
+        kind = text.partition("}:")[2].split(":")[1]
+        assert kind in keys.DERIVED, f"unknown kind of key: {text}"
+        has_ttl = client.ttl(key) != -1
+        assert has_ttl or kind not in keys.EXPIRING, f"{text} will never go away"
+        assert not has_ttl or kind not in keys.PERMANENT, f"{text} will go away"
+
+
+def audit_tenant(client: "redis.Redis", name: str, incarnation: str) -> None:
+    """One tenant's records, counters and rankings."""
+    base = keys.base(name, incarnation)
+    state = {k.decode(): v for k, v in client.hgetall(keys.tenant(name)).items()}
+    assert state["incarnation"].decode() == incarnation
+    records = {
+        int(ball): BallRecord.unpack(packed)
+        for ball, packed in client.hgetall(keys.derived(base, "balls")).items()
+    }
+    reachable = _reachable(records)
+    arms = {
+        ball: list(_unpack_arms(client.get(keys.derived(base, "arms", ball))))
+        for ball, record in reachable.items()
+        if record.phase != SPLIT
+    }
+    _check_partition(reachable, arms)
+    _check_counters(state, reachable, client, base)
+    _check_rankings(client, base, reachable, float(state["confidence"]))
+
+
+def _unpack_arms(packed: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(packed) // 4}I", packed)
+
+
+def _reachable(records: dict[int, BallRecord]) -> dict[int, BallRecord]:
+    """The root and what was published below it; staged children of a dead claim are not."""
+    found = {0: records[0]}
+    for ball in sorted(records):
+        if ball in found:
+            found.update({child: records[child] for child in records[ball].children})
+    return found
+
+
+def _check_partition(records: dict[int, BallRecord], arms: dict[int, list[int]]) -> None:
+    tiles: dict[int, list[tuple[float, float]]] = {}
+    for ball, members in arms.items():
+        assert members == sorted(set(members)), f"ball {ball}: arms out of catalogue order"
+        assert len(members) == records[ball].arms
+        interval = records[ball].interval
+        for arm in members:
+            tiles.setdefault(arm, []).append((interval.start, interval.end))
+    assert sorted(tiles) == list(range(records[0].arms)), "some arm is in no ball"
+    for arm, intervals in tiles.items():
+        ends = [0.0]
+        for start, end in sorted(intervals):
+            assert start == ends[-1], f"arm {arm}: gap or overlap at {start}"
+            ends.append(end)
+        assert ends[-1] == 1.0, f"arm {arm} ends at {ends[-1]}"
+
+
+def _check_counters(
+    state: dict[str, bytes], records: dict[int, BallRecord], client: "redis.Redis", base: str
+) -> None:
+    def counter(name: str) -> int:
+        return int(state.get(name, 0))
+
+    phases = Counter(record.phase for record in records.values())
+    assert counter("active") == phases[ACTIVE]
+    assert counter("flagged") == phases[FLAGGED]
+    assert counter("splits") == phases[SPLIT]
+    depths = Counter(r.depth for r in records.values() if r.phase == ACTIVE)
+    deepest = max(record.depth for record in records.values())
+    assert counter("depth") == deepest
+    for depth in range(deepest + 1):
+        assert counter(f"clusters_{depth}") == depths[depth] or depth == 0
+    credited = sum(record.n + record.samples for record in records.values())
+    assert counter("rewards_applied") == credited, "a reward was lost or counted twice"
+    slots = [key for key in client.scan_iter(f"{_escape(base)}decisions:*", count=1000)]
+    states = Counter(value[0] for slot in slots for value in client.hvals(slot))
+    assert sum(states.values()) == counter("trials_active") + counter("trials_flagged")
+    assert states[2] == counter("rewards_applied")
+
+
+def _escape(pattern: str) -> str:
+    return pattern.replace("[", "\\[")
+
+
+def _check_rankings(
+    client: "redis.Redis", base: str, records: dict[int, BallRecord], confidence: float
+) -> None:
+    path: dict[bytes, bytes] = client.hgetall(keys.derived(base, "path"))
+    ranked: set[int] = set()
+    queued: set[int] = set()
+    for depth, index in {(r.depth, r.index) for r in records.values()}:
+        ranking: list[Any] = client.zrange(
+            keys.derived(base, "active", depth, index), 0, -1, withscores=True
+        )
+        for member, score in ranking:
+            balls = _members(member)
+            ranked.update(balls)
+            for ball in balls:
+                record = records[ball]
+                assert (record.phase, record.depth, record.index) == (ACTIVE, depth, index)
+                assert score == _score(record, balls.start, confidence, ranged=len(member) == 8)
+        best = path.get(f"a:{depth}:{index}".encode())
+        if ranking:
+            member, score = ranking[0]
+            assert best == struct.pack("<dI", score, _members(member).start)
+        else:
+            assert best is None
+        queue = client.zrange(keys.derived(base, "flagged", depth, index), 0, -1)
+        queued.update(map(int, queue))
+        assert path.get(f"f:{depth}:{index}".encode()) == (queue[0] if queue else None)
+    assert ranked == {ball for ball, r in records.items() if r.phase == ACTIVE}
+    assert queued == {ball for ball, r in records.items() if r.phase == FLAGGED}
+
+
+def _members(member: bytes) -> range:
+    if len(member) == 8:
+        first, last = struct.unpack(">II", member)
+        return range(first, last + 1)
+    (ball,) = struct.unpack(">I", member)
+    return range(ball, ball + 1)
+
+
+def _score(record: BallRecord, first: int, confidence: float, *, ranged: bool) -> float:
+    if record.n > 0:
+        return float(-(record.total / record.n + record.bias + (confidence / record.n) ** 0.5))
+    if ranged:
+        assert record.selects == 0
+        return _FRESH + first
+    return (_UNREWARDED if record.selects < 16 else _OVERDUE) + record.selects

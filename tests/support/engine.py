@@ -1,0 +1,148 @@
+"""Drives the engine, at store level or over HTTP, beside the learner, one step after the other."""
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from service.algorithm import Config, Decision, Learner
+from service.api.schemas import TenantConfig
+from service.splitter import Splitter
+from service.store import Rewarded, Selected, Store, Tenant
+
+NOW_MS = 1_700_000_000_000
+
+
+def new_name() -> str:
+    """A tenant name that nobody else uses."""
+    return f"t-{secrets.token_hex(6)}"
+
+
+def learner_for(body: Mapping[str, Any]) -> Learner:
+    """The sequential algorithm for a tenant's configuration."""
+    return Learner(config_of(body))
+
+
+def config_of(body: Mapping[str, Any]) -> Config:
+    """What a tenant's configuration means to the algorithm."""
+    known = {"reward_window_seconds", "retention_seconds", "split_wait_ms"}
+    wanted = {name: value for name, value in body.items() if name not in known}
+    arms = wanted.pop("arms")
+    return Config.resolve(arms=arms if isinstance(arms, int) else len(arms), **wanted)
+
+
+class Engine:
+    """One tenant at store level, in invented time; splits are seen through before going on."""
+
+    def __init__(self, store: Store, tenant: Tenant, clock: list[int]) -> None:
+        self.store = store
+        self.tenant = tenant
+        self.clock = clock
+        self.splitter = Splitter(store, clock_ms=lambda: self.clock[0])
+
+    async def select(self, x: float, *, decision_id: str | None = None) -> Selected:
+        """Selects, and waits for a split that is due."""
+        selected = await self.store.select(
+            self.tenant, x=x, now_ms=self.clock[0], decision_id=decision_id
+        )
+        assert selected is not None
+        await self._split(selected.due)
+        return selected
+
+    async def reward(self, decision_id: str, reward: float) -> Rewarded:
+        """Rewards, and waits for a split that is due."""
+        rewarded = await self.store.reward(
+            self.tenant, decision_id=decision_id, reward=reward, now_ms=self.clock[0]
+        )
+        await self._split(rewarded.due)
+        return rewarded
+
+    async def _split(self, ball: int | None) -> None:
+        if ball is not None:
+            await self.splitter.split(self.tenant, ball=ball, wait_seconds=None)
+
+
+@asynccontextmanager
+async def engine(url: str, body: Mapping[str, Any]) -> AsyncIterator[Engine]:
+    """A new tenant on the store, its root split if it needs no samples."""
+    store = Store(url)
+    try:
+        yield await new_engine(store, body)
+    finally:
+        await store.close()
+
+
+async def new_engine(store: Store, body: Mapping[str, Any]) -> Engine:
+    """A new tenant on an open store."""
+    tenant, created = await store.directory.create(
+        new_name(),
+        body=body,
+        settings=TenantConfig.model_validate(body).settings(),
+        key_hash="",
+        now_ms=NOW_MS,
+    )
+    assert created
+    made = Engine(store, tenant, [NOW_MS])
+    if not tenant.config.needs_samples(tenant.config.arms):
+        await made.splitter.split(tenant, ball=0, wait_seconds=None)
+    return made
+
+
+def same(decision: Decision, selected: Selected | Mapping[str, Any]) -> bool:
+    """Whether both played the same arm in the same ball and phase."""
+    mine = (decision.arm, decision.ball.id, decision.phase)
+    if isinstance(selected, Selected):
+        return mine == (selected.arm, selected.ball, selected.phase)
+    return mine == (int(selected["arm"]), selected["ball"], selected["phase"])
+
+
+class HttpClient:
+    """A plain HTTP client with one kept-alive connection to each of some services."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self._hosts = [HTTPConnection(urlsplit(url).netloc, timeout=30) for url in urls]
+        self._turn = 0
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer's JSON; each call goes to the next service in turn."""
+        host = self._hosts[self._turn % len(self._hosts)]
+        self._turn += 1
+        host.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+        answer = host.getresponse()
+        content = answer.read()
+        assert answer.status < 300, content
+        return json.loads(content) if content else None
+
+    def close(self) -> None:
+        """Closes the connections."""
+        for host in self._hosts:
+            host.close()
+
+
+def replay_over_http(
+    client: HttpClient,
+    body: Mapping[str, Any],
+    *,
+    trials: int,
+    contexts: Callable[[], float],
+    reward: Callable[[float, int], float],
+) -> Learner:
+    """Plays the trials on a new tenant and on the learner, and holds the one to the other."""
+    name, learner = new_name(), learner_for(body)
+    client.call("PUT", f"/tenants/{name}", body)
+    for trial in range(trials):
+        x = contexts()
+        decision = learner.select(x)
+        selected = client.call("POST", "/select", {"tenant": name, "context": x})
+        assert same(decision, selected), f"trial {trial}: {decision} but {selected}"
+        value = reward(x, decision.arm)
+        learner.reward(decision, value)
+        client.call(
+            "POST",
+            "/reward",
+            {"tenant": name, "decision_id": selected["decision_id"], "reward": value},
+        )
+    return learner

@@ -1,0 +1,151 @@
+"""Real servers for tests: a store of their own, services on it, ended by process id."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+START_SECONDS = 60.0
+
+
+def wait_for(condition: Callable[[], Any], *, seconds: float = 20.0, what: str = "") -> Any:
+    """The condition's value as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what or condition} did not come about in {seconds} s")
+        time.sleep(0.01)
+    return value
+
+
+def free_port() -> int:
+    """A port of loopback that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Service:
+    """A running `zooming serve`."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
+    client: httpx.Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = httpx.Client(base_url=self.url, timeout=30)
+
+    def log_text(self) -> str:
+        """All that the service said on standard error."""
+        return self.log.read_text()
+
+    def workers(self) -> list[int]:
+        """The process ids of the workers: all descendants that run the app."""
+        return [pid for pid in descendants(self.process.pid) if "spawn_main" in command_of(pid)]
+
+    def stop(self) -> None:
+        """Ends the service as an operator would."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that this one started."""
+    found = []
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += [int(child) for child in tasks.read_text().split()]
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below this one."""
+    return [
+        member
+        for child in (children_of(pid) if Path(f"/proc/{pid}").exists() else [])
+        for member in [child, *descendants(child)]
+    ]
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process, or nothing when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process lives; a zombie does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+@contextmanager
+def running_service(
+    folder: Path,
+    *,
+    redis_url: str = "",
+    workers: int = 1,
+    ready: bool = True,
+    **variables: str,
+) -> Iterator[Service]:
+    """`zooming serve` on a free port; without a URL it has a private store in `folder`."""
+    port = free_port()
+    inherited = {name: value for name, value in os.environ.items() if "ZOOMING_" not in name}
+    flags = ["--port", str(port), "--workers", str(workers), "--data", str(folder / "data")]
+    if redis_url:
+        flags += ["--redis-url", redis_url]
+    log = folder / f"service-{port}.log"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "service", "serve", *flags],
+            env=inherited | variables,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    service = Service(process, f"http://127.0.0.1:{port}", log)
+    try:
+        if ready:
+            wait_until_ready(service)
+        yield service
+    finally:
+        family = descendants(process.pid)
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        service.client.close()
+        wait_for(
+            lambda: not any(is_running(pid) for pid in family),
+            what="the end of all that the service started",
+        )
+
+
+def wait_until_ready(service: Service) -> None:
+    """Returns when the service answers `/health/ready` with 200."""
+
+    def ready() -> bool:
+        assert service.process.poll() is None, service.log_text()
+        try:
+            return service.client.get("/health/ready").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    wait_for(ready, seconds=START_SECONDS, what="a ready service")
