@@ -9,7 +9,7 @@ LUA := service/store/lua
 STYLUA_READY := tools/lua/node_modules/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-long demo serve constraints lua-tools clean
+.PHONY: help setup check format test test-long demo bench serve constraints lua-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test-long: setup ## run the long tests only
 
 demo: setup ## start the service, replay an environment against it, show the page (EXIT=1 stops at the end)
 	$(BIN)/zooming demo $(if $(filter-out 0,$(EXIT)),--exit) $(ARGS)
+
+bench: setup ## measure the sub-partition, from 100 to 5,000 arms
+	$(BIN)/zooming bench
 
 serve: setup ## start the service (ARGS="--port 9000" passes flags on)
 	$(BIN)/zooming serve $(ARGS)

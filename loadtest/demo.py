@@ -130,26 +130,25 @@ def _service(port: int, data: str) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "service", "serve", "--port", str(port), "--data", data]
     inherited = {name: value for name, value in os.environ.items() if "ZOOMING_" not in name}
-    log = tempfile.TemporaryFile()
-    process = subprocess.Popen(
-        [*command, "--host", "127.0.0.1"], env=inherited, stderr=log, start_new_session=True
-    )
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while not _ready(url):
-            if process.poll() is not None or time.monotonic() > deadline:
-                log.seek(0)
-                raise SystemExit(f"The service did not start:\n{log.read().decode()}")
-            time.sleep(0.05)
-        yield url
-    finally:
-        process.send_signal(signal.SIGTERM)
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1"], env=inherited, stderr=log, start_new_session=True
+        )
         try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        log.close()
+            deadline = time.monotonic() + START_SECONDS
+            while not _ready(url):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    log.seek(0)
+                    raise SystemExit(f"The service did not start:\n{log.read().decode()}")
+                time.sleep(0.05)
+            yield url
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
 
 def _ready(url: str) -> bool:

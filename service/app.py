@@ -51,6 +51,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         description=DESCRIPTION,
         lifespan=lifespan,
         redoc_url=None,
+        redirect_slashes=False,
     )
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)

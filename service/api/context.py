@@ -41,7 +41,7 @@ def new_key() -> str:
 
 
 def hash_key(key: str) -> str:
-    """What is stored of a key. Keys are random, so a fast hash guards them as well as a slow one."""
+    """What is stored of a key. Keys are random, so a fast hash guards them like a slow one."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 

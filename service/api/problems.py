@@ -15,6 +15,8 @@ from service.errors import Refusal, StoreUnavailable, Unauthenticated
 log = logging.getLogger("zooming")
 
 MEDIA_TYPE = "application/problem+json"
+_LONGEST = 200
+_NO_OBJECT = "The body must be a JSON object, sent as 'Content-Type: application/json'"
 
 
 def problem(
@@ -72,21 +74,32 @@ async def _store_unavailable(request: Request, error: Exception) -> JSONResponse
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     # The value sent is not echoed: NaN has no JSON, and a body may hold a secret or a megabyte.
     assert isinstance(error, RequestValidationError)
-    found = [
-        FieldError(field=_field(item["loc"]), message=item["msg"]) for item in error.errors()[:20]
-    ]
+    found = [_field_error(item) for item in error.errors()[:20]]
     detail = "; ".join(
         f"{item.field}: {item.message}" if item.field else item.message for item in found
     )
     return problem(422, "The request is not valid", detail, errors=found)
 
 
-def _field(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location[1:])
+def _field_error(item: Any) -> FieldError:
+    location = item["loc"][1:]
+    if item["type"] == "json_invalid":
+        return FieldError(field="", message=f"The body is not JSON at character {location[0]}")
+    if not location and item["type"] in ("missing", "model_attributes_type"):
+        return FieldError(field="", message=_NO_OBJECT)
+    field = ".".join(str(part) for part in location)
+    return FieldError(field=_short(field), message=_short(item["msg"]))
+
+
+def _short(text: str) -> str:
+    """Names of unknown fields are the sender's, and as long as the sender likes."""
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400:  # FastAPI's word for what its JSON parser chokes on
+        return problem(422, "The request is not valid", "The body is not JSON that can be read")
     phrase = HTTPStatus(error.status_code).phrase
     headers = dict(error.headers) if error.headers else None
     return problem(error.status_code, phrase, str(error.detail), headers=headers)

@@ -1,9 +1,12 @@
-"""What the calls take and answer. Types are strict: no text for a number, no NaN, no unknown field."""
+"""What the calls take and answer.
+
+Types are strict: no text for a number, no NaN, no unknown field.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from service.algorithm import DEFAULT_PRESET, Parameters
@@ -12,16 +15,28 @@ MOST_ARMS = 100_000
 # Wide enough for any use, narrow enough that no sum or bound of them leaves the floats.
 LARGEST_REWARD = 1e6
 LARGEST = 1e3
+# Squares of curves and features are summed.
+LARGEST_NUMBER = 1e100
+# A ball counts its samples for each arm and bucket, and has a curve for each arm on the grid.
+MOST_CELLS = 2**25
+MOST_FIELDS = 100
 
 Preset = Literal["paper", "simulation"]
 TenantName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", examples=["shop"])]
 ArmName = Annotated[str, Field(min_length=1, max_length=128)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Arms = Annotated[
+    Annotated[int, Field(ge=1, le=MOST_ARMS), Tag("count")]
+    | Annotated[
+        list[ArmName], Field(min_length=1, max_length=MOST_ARMS, fail_fast=True), Tag("names")
+    ],
+    Discriminator(lambda arms: "names" if isinstance(arms, list) else "count"),
+]
+Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf_nan=False)]
 Coefficient = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
 Rows = Annotated[
-    list[Annotated[list[Number], Field(min_length=1, max_length=10_000)]],
-    Field(min_length=1, max_length=MOST_ARMS),
+    list[Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]],
+    Field(min_length=1, max_length=MOST_ARMS, fail_fast=True),
 ]
 
 
@@ -29,6 +44,15 @@ class Strict(BaseModel):
     """The base of everything that is taken in."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_flood(cls, sent: Any) -> Any:
+        # Each unknown field makes an error, and a million of them take gigabytes.
+        if isinstance(sent, dict) and len(sent) > MOST_FIELDS:
+            message = "{count} fields; nothing here has so many"
+            raise PydanticCustomError("fields", message, {"count": len(sent)})
+        return sent
 
 
 class LearnedSimilarity(Strict):
@@ -66,10 +90,7 @@ Similarity = Annotated[
 class TenantConfig(Strict):
     """The configuration of a tenant; what is left out comes from the preset."""
 
-    arms: (
-        Annotated[int, Field(ge=1, le=MOST_ARMS)]
-        | Annotated[list[ArmName], Field(min_length=1, max_length=MOST_ARMS)]
-    ) = Field(description="How many arms, or their names", examples=[50])
+    arms: Arms = Field(description="How many arms, or their names", examples=[50])
     horizon: int = Field(ge=2, le=10**12, description="T, the trials to plan for")
     noise: float = Field(
         ge=0, le=LARGEST, allow_inf_nan=False, description="σ, the rewards' standard deviation"
@@ -96,6 +117,11 @@ class TenantConfig(Strict):
         if not isinstance(self.arms, int) and len(set(self.arms)) < len(self.arms):
             raise PydanticCustomError("arms", "arms: names must be unique")
         arms = self.arms if isinstance(self.arms, int) else len(self.arms)
+        for field, each in (("buckets", self.buckets), ("grid", self.grid)):
+            if arms * (each or 0) > MOST_CELLS:
+                message = "{field}: {arms} arms times {each} is more than {most}"
+                about = {"field": field, "arms": arms, "each": each, "most": MOST_CELLS}
+                raise PydanticCustomError("cells", message, about)
         for field in ("curves", "features"):
             rows = getattr(self.similarity, field, None)
             if rows is None:

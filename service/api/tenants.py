@@ -31,7 +31,7 @@ Name = Annotated[TenantName, Path(description="The tenant's name")]
     response_model_exclude_none=True,
     responses=responses(401, 403, 409, 413, 422, 503) | {200: {"model": TenantCreated}},
 )
-async def create_tenant(  # noqa: PLR0917  # FastAPI passes everything by name
+async def create_tenant(
     tenant: Name, config: TenantConfig, request: Request, response: Response, here: Here, key: Key
 ) -> TenantCreated:
     """Creates the tenant, and shows its key this once. The same body again changes nothing."""

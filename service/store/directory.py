@@ -17,7 +17,7 @@ from service.store.children import ball_record
 from service.store.connection import Connection
 from service.store.tenant import Tenant, TenantCache
 
-_SWEPT_AT_ONCE = 200
+_SWEPT_AT_ONCE = 100
 _UNLINKED_AT_ONCE = 500
 
 

@@ -30,14 +30,17 @@ def audit(client: "redis.Redis") -> int:
 
 def audit_ttls(client: "redis.Redis") -> None:
     """Every key is of a known kind, and has a TTL just when its kind wants one."""
-    for key in client.scan_iter(count=1000):
-        text = key.decode()
+    found = list(client.scan_iter(count=1000))
+    pipeline = client.pipeline(transaction=False)
+    for key in found:
+        pipeline.ttl(key)
+    for key, ttl in zip(found, pipeline.execute(), strict=True):
+        text, has_ttl = key.decode(), ttl != -1
         if text == keys.REGISTRY or text.endswith("}"):
-            assert client.ttl(key) == -1, text
+            assert not has_ttl, text
             continue
         kind = text.partition("}:")[2].split(":")[1]
         assert kind in keys.DERIVED, f"unknown kind of key: {text}"
-        has_ttl = client.ttl(key) != -1
         assert has_ttl or kind not in keys.EXPIRING, f"{text} will never go away"
         assert not has_ttl or kind not in keys.PERMANENT, f"{text} will go away"
 
@@ -52,11 +55,9 @@ def audit_tenant(client: "redis.Redis", name: str, incarnation: str) -> None:
         for ball, packed in client.hgetall(keys.derived(base, "balls")).items()
     }
     reachable = _reachable(records)
-    arms = {
-        ball: list(_unpack_arms(client.get(keys.derived(base, "arms", ball))))
-        for ball, record in reachable.items()
-        if record.phase != SPLIT
-    }
+    live = [ball for ball, record in reachable.items() if record.phase != SPLIT]
+    packed_arms = client.mget([keys.derived(base, "arms", ball) for ball in live])
+    arms = {ball: list(_unpack_arms(p)) for ball, p in zip(live, packed_arms, strict=True)}
     _check_partition(reachable, arms)
     _check_counters(state, reachable, client, base)
     _check_rankings(client, base, reachable, float(state["confidence"]))
@@ -109,14 +110,10 @@ def _check_counters(
         assert counter(f"clusters_{depth}") == depths[depth] or depth == 0
     credited = sum(record.n + record.samples for record in records.values())
     assert counter("rewards_applied") == credited, "a reward was lost or counted twice"
-    slots = [key for key in client.scan_iter(f"{_escape(base)}decisions:*", count=1000)]
+    slots = list(client.scan_iter(f"{base}decisions:*", count=1000))
     states = Counter(value[0] for slot in slots for value in client.hvals(slot))
     assert sum(states.values()) == counter("trials_active") + counter("trials_flagged")
     assert states[2] == counter("rewards_applied")
-
-
-def _escape(pattern: str) -> str:
-    return pattern.replace("[", "\\[")
 
 
 def _check_rankings(

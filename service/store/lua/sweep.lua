@@ -21,24 +21,33 @@ if not state[1] then
   return { "swept" }
 end
 local last = math.min(first + most, tonumber(state[1])) - 1
+local ids = {}
 for id = first, last do
-  local b = ball.load(base, id)
+  ids[#ids + 1] = id
+end
+local doomed = {}
+for place, packed in ipairs(redis.call("HMGET", key.balls(base), unpack(ids))) do
+  local b = packed and ball.unpack(ids[place], packed)
   if b then
-    local doomed = {
-      key.arms(base, id),
-      key.forward(base, id),
-      key.active(base, b.depth, b.index),
-      key.flagged(base, b.depth, b.index),
-    }
+    doomed[key.arms(base, b.id)] = true
+    doomed[key.forward(base, b.id)] = true
+    doomed[key.active(base, b.depth, b.index)] = true
+    doomed[key.flagged(base, b.depth, b.index)] = true
     if b.phase == ball.FLAGGED then
-      doomed[#doomed + 1] = key.asked(base, id)
-      doomed[#doomed + 1] = key.cells(base, id)
+      doomed[key.asked(base, b.id)] = true
+      doomed[key.cells(base, b.id)] = true
       for bucket = 0, tonumber(state[2]) - 1 do
-        doomed[#doomed + 1] = key.samples(base, id, bucket)
+        redis.call("UNLINK", key.samples(base, b.id, bucket))
       end
     end
-    redis.call("UNLINK", unpack(doomed))
   end
+end
+local names = {}
+for name in pairs(doomed) do
+  names[#names + 1] = name
+end
+if #names > 0 then
+  redis.call("UNLINK", unpack(names))
 end
 if last + 1 < tonumber(state[1]) then
   return { "more", last + 1 }

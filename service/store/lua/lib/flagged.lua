@@ -80,11 +80,7 @@ function flagged.count(base, b, t, position, x, reward)
   local width = 2 ^ -b.depth
   local scaled = (x - b.index * width) / width * t.buckets
   local bucket = math.min(math.floor(scaled), t.buckets - 1)
-  redis.call(
-    "APPEND",
-    key.samples(base, b.id, bucket),
-    struct.pack("<I4dd", position, x, reward)
-  )
+  redis.call("APPEND", key.samples(base, b.id, bucket), struct.pack("<I4dd", position, x, reward))
   local cells_of_arm = position * (t.buckets + 2)
   local count = bump(base, b, cells_of_arm + 2 + bucket)
   if count <= b.k then

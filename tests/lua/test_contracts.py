@@ -1,0 +1,173 @@
+"""The scripts keep what their headers say, and the layouts agree in both languages."""
+
+import asyncio
+import re
+from collections import defaultdict
+from importlib.resources import files
+from typing import Any
+
+import pytest
+import redis
+
+from service.algorithm import Interval
+from service.store import BallRecord, Store, keys, scripts
+from service.store.children import ball_record
+from tests.support.engine import NOW_MS, config_of, new_engine
+
+BODY = {"arms": 6, "horizon": 1000, "noise": 0.1, "neighbours": 1, "flag_coefficient": 0.01}
+VARIADIC = "…"
+
+
+def text_of(step: str) -> str:
+    """The step's own text, without what it includes."""
+    return (files("service.store") / "lua" / f"{step}.lua").read_text()
+
+
+def header_of(step: str) -> str:
+    """The comment at the top."""
+    lines = []
+    for line in text_of(step).splitlines():
+        if not line.startswith("--"):
+            break
+        lines.append(line.removeprefix("--").strip())
+    return "\n".join(lines)
+
+
+def listed(step: str, label: str) -> list[str]:
+    """The numbers of KEYS or ARGV that the header explains."""
+    return re.findall(rf"^{label}\[(\d+{VARIADIC}?)\] +\S", header_of(step), re.MULTILINE)
+
+
+def derived_kinds(step: str) -> set[str]:
+    """The kinds of derived keys that the header lists."""
+    line = re.search(r"^Derived +(.+)$", header_of(step), re.MULTILINE)
+    return set(line[1].split()) - {"(none)"} if line else set()
+
+
+def test_every_script_on_disk_is_a_known_step() -> None:
+    """And the other way round."""
+    found = {path.name for path in (files("service.store") / "lua").iterdir() if path.is_file()}
+    assert found == {f"{step}.lua" for step in scripts.STEPS}
+
+
+@pytest.mark.parametrize("step", scripts.STEPS)
+def test_header_explains_every_argument_and_the_body_names_it(step: str) -> None:
+    """Each KEYS and ARGV gets a named local at once."""
+    header, body = header_of(step), text_of(step)
+    assert "Returns " in header
+    assert "Cost " in header
+    for label in ("KEYS", "ARGV"):
+        numbers = listed(step, label)
+        assert numbers == [str(n) + (VARIADIC if VARIADIC in numbers[n - 1] else "")
+                           for n in range(1, len(numbers) + 1)]  # fmt: skip
+        plain = {number for number in numbers if VARIADIC not in number}
+        named = set(re.findall(rf"^local \w+ = (?:tonumber\()?{label}\[(\d+)\]\)?$", body, re.M))
+        assert named == plain, label
+        assert set(re.findall(rf"{label}\[(\d+)\]", body.replace(header, ""))) <= plain
+
+
+@pytest.mark.parametrize("step", scripts.STEPS)
+def test_script_is_short(step: str) -> None:
+    """About 120 lines at the most."""
+    assert len(text_of(step).splitlines()) <= 120
+
+
+@pytest.mark.parametrize("step", scripts.STEPS)
+def test_every_library_that_a_step_uses_is_included(step: str) -> None:
+    """The linter cannot see this, since the libraries' names are known to it everywhere."""
+    composed = scripts.compose(step)
+    for library in (files("service.store") / "lua" / "lib").iterdir():
+        name = library.name.removesuffix(".lua")
+        used = re.search(rf"(?<![\w.\"]){name}\.\w+\(", composed)
+        defined = f"local {name} = " in composed
+        assert defined or not used, f"{step} uses {name} and does not include it"
+
+
+def test_the_steps_touch_just_the_keys_that_their_headers_list(
+    store_url: str, raw: "redis.Redis", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Watched on a life from creation to deletion, with late rewards and splits in it."""
+    given: dict[str, set[int]] = defaultdict(set)
+    call = scripts.call
+
+    async def watched(client: Any, step: str, *, key: str, args: tuple[Any, ...]) -> list[Any]:
+        given[step].add(len(args))
+        return await call(client, step, key=key, args=args)
+
+    monkeypatch.setattr(scripts, "call", watched)
+    # An unknown SHA has each step sent as text, so that the monitor shows whose commands follow.
+    monkeypatch.setattr(scripts, "_sha", lambda _: "0" * 40)
+    with raw.monitor() as monitor:
+        asyncio.run(_whole_life(store_url))
+        raw_end = redis.Redis.from_url(store_url)
+        raw_end.echo("end of the watch")
+        raw_end.close()
+        touched = _touched_kinds(monitor)
+    assert set(touched) == set(scripts.STEPS)
+    for step in scripts.STEPS:
+        extra = touched[step] - derived_kinds(step)
+        assert not extra, f"{step} touches {extra}, which its header does not list"
+        numbers = listed(step, "ARGV")
+        if VARIADIC in numbers[-1]:
+            assert min(given[step]) >= len(numbers) - 1
+        else:
+            assert given[step] == {len(numbers)}, f"{step} is called with {given[step]} arguments"
+
+
+def _touched_kinds(monitor: Any) -> dict[str, set[str]]:
+    by_text = {scripts.compose(step)[-60:]: step for step in scripts.STEPS}
+    touched: dict[str, set[str]] = defaultdict(set)
+    step = ""
+    for line in monitor.listen():
+        command = line["command"]
+        if "end of the watch" in command:
+            return touched
+        if line["client_type"] == "lua":
+            # The tenant's hash and the list of tenants are declared, in KEYS.
+            kinds = re.findall(r"zooming:\{[^}]+\}:\w+:(\w+)", command)
+            touched[step].update(kinds)
+        elif command.startswith("EVAL "):
+            step = next(
+                name for ending, name in by_text.items() if ending.replace("\n", "\\n") in
+                command.replace('\\"', '"')
+            )  # fmt: skip
+            touched[step].update()
+    raise AssertionError("the watch never ended")
+
+
+async def _whole_life(url: str) -> None:
+    store = Store(url)
+    try:
+        made = await new_engine(store, BODY)
+        late = []
+        for trial in range(60):
+            selected = await made.select(trial / 60, decision_id=f"mine-{trial}")
+            if trial % 3:
+                await made.reward(selected.decision_id, 0.5)
+            else:
+                late.append(selected.decision_id)
+        for decision_id in late:
+            await made.reward(decision_id, 0.4)
+        await store.directory.stats(made.tenant)
+        await store.directory.delete(made.tenant, now_ms=NOW_MS)
+    finally:
+        await store.close()
+
+
+def test_records_read_and_write_alike_in_both_languages(raw: "redis.Redis") -> None:
+    """A record packed by one side comes back unchanged through the other."""
+    record = ball_record(config_of(BODY), Interval(3, 5), arms=4, parent=7)
+    record.n, record.selects, record.cursor, record.asked, record.samples = 11, 12, 3, 2, 13
+    record.filled, record.total, record.first, record.left, record.right = 1.5, 1 / 3, 14, 15, 16
+    # Only the libraries of `select`, then a body of our own.
+    library = scripts.compose("select").removesuffix(text_of("select"))
+    body = (
+        'local base = KEYS[1]\nredis.call("HSET", key.balls(base), 9, ARGV[1])\n'
+        "ball.save(base, ball.load(base, 9))\n"
+        'return redis.call("HGET", key.balls(base), 9)'
+    )
+    try:
+        returned = raw.eval(library + body, 1, "scratch:", record.pack())
+    finally:
+        raw.delete(keys.derived("scratch:", "balls"))
+    assert BallRecord.unpack(returned) == record
