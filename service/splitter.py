@@ -9,6 +9,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +111,9 @@ class Splitter:
     async def _renew(self, tenant: Tenant, ball: int, token: str) -> None:
         while True:
             await asyncio.sleep(LEASE_MS / 3000)
-            await self._store.claim(tenant, ball=ball, token=token, now_ms=self._clock_ms())
+            # A claim that could not be renewed shows when the children are staged.
+            with suppress(ZoomingError):
+                await self._store.claim(tenant, ball=ball, token=token, now_ms=self._clock_ms())
 
 
 def children_of(

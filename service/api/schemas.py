@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from service.algorithm import DEFAULT_PRESET, Parameters
+from service.algorithm import DEFAULT_PRESET, PRESETS, Parameters
 
 MOST_ARMS = 100_000
+# Four bytes each, in one string of the store.
+MOST_CELLS = 10_000_000
 # Wide enough for any use, narrow enough that no sum or bound of them leaves the floats.
 LARGEST_REWARD = 1e6
 LARGEST = 1e3
@@ -117,6 +119,9 @@ class TenantConfig(Strict):
         if not isinstance(self.arms, int) and len(set(self.arms)) < len(self.arms):
             raise PydanticCustomError("arms", "arms: names must be unique")
         arms = self.arms if isinstance(self.arms, int) else len(self.arms)
+        if arms * (self.buckets or PRESETS[self.preset]["buckets"]) > MOST_CELLS:
+            message = "buckets: arms times buckets may be {most} at the most"
+            raise PydanticCustomError("buckets", message, {"most": MOST_CELLS})
         for field, each in (("buckets", self.buckets), ("grid", self.grid)):
             if arms * (each or 0) > MOST_CELLS:
                 message = "{field}: {arms} arms times {each} is more than {most}"

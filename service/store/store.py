@@ -26,6 +26,7 @@ LEASE_MS = 5_000
 _SLACK_MS = 60_000
 _STAGED_MS = 3_600_000
 _READ_AT_ONCE = 500
+_READ_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +145,17 @@ class Store:
     ) -> tuple[NDArray[np.intp], NDArray[np.void]]:
         """The arm set and the samples of a ball."""
         buckets = tenant.config.parameters.buckets if record.k else 0
+        wanted = [keys.derived(tenant.base, "samples", ball, bucket) for bucket in range(buckets)]
+        bytes_a_bucket = 1 + record.samples * SAMPLE.itemsize // max(1, buckets)
+        at_once = 1 + _READ_BYTES // bytes_a_bucket
         async with self._connection.in_time():
-            pipeline = self._client.pipeline(transaction=False)
-            pipeline.get(keys.derived(tenant.base, "arms", ball))
-            for bucket in range(buckets):
-                pipeline.get(keys.derived(tenant.base, "samples", ball, bucket))
-            arms, *stores = await pipeline.execute()
+            arms = await self._client.get(keys.derived(tenant.base, "arms", ball))
         if arms is None:
             raise UnknownTenant(tenant.name)
+        stores: list[bytes | None] = []
+        for start in range(0, buckets, at_once):
+            async with self._connection.in_time():
+                stores += await self._client.mget(wanted[start : start + at_once])
         samples = b"".join(store or b"" for store in stores)
         return np.frombuffer(arms, "<u4").astype(np.intp), np.frombuffer(samples, SAMPLE)
 
