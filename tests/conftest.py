@@ -1,7 +1,8 @@
 """The stores that tests run on: real servers, audited and emptied after every test."""
 
 import os
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,16 @@ def raw(store_url: str) -> Iterator["redis.Redis"]:
     client.close()
 
 
-@pytest.fixture
-def private_url(tmp_path: Path) -> Iterator[Callable[[], str]]:
-    """Starts a durable private store for this test alone."""
-    with PrivateStore(tmp_path / "private") as private:
-        yield lambda: private.url
+@pytest.fixture(params=["redis", "valkey"])
+def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The server that a private store finds: PATH holds Redis alone, or nothing at all."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    if request.param == "redis":
+        found = shutil.which("redis-server")
+        if found is None:
+            (pytest.fail if os.environ.get("CI") else pytest.skip)("no redis-server in PATH")
+        (programs / "redis-server").symlink_to(found)
+    monkeypatch.setenv("PATH", str(programs))
+    assert request.param in embedded.find_server().name
+    return embedded.find_server()

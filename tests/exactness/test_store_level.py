@@ -6,13 +6,17 @@ sequential algorithm.
 
 import asyncio
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from service.embedded import PrivateStore
 from service.store import Store
+from tests.support.audit import audit
 from tests.support.engine import learner_for, new_engine, same
 
 EDGES = [0.0, 1.0, *(i / 2**d for d in range(1, 5) for i in range(1, 2**d))]
@@ -112,6 +116,26 @@ async def play(
             mine_now.total,
             mine_now.cursor,
         )
+
+
+def test_on_redis_and_on_valkey(server: Path, tmp_path: Path) -> None:
+    """The scripts mean the same on both."""
+    body = {"arms": 12, "horizon": 1000, "noise": 0.05, "neighbours": 2, "flag_coefficient": 0.05}
+
+    async def run(url: str) -> None:
+        store = Store(url)
+        try:
+            for delays in ("in step", "late", "lost"):
+                chance = random.Random(delays)
+                plays = [chance.random() for _ in range(300)]
+                await play(store, body, plays, chance, delays)
+        finally:
+            await store.close()
+
+    with PrivateStore(tmp_path / "data") as private:
+        asyncio.run(run(private.url))
+        with redis.Redis.from_url(private.url) as client:
+            assert audit(client) == 3
 
 
 @pytest.mark.parametrize("x", EDGES)

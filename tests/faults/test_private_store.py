@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from redis.retry import Retry
 from service.append_only import whole_records
 from service.embedded import PrivateStore, find_server
 from service.errors import StoreStartError
+from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the parent-death signal and /proc are Linux's"
@@ -41,33 +41,11 @@ sys.stdin.readline()
 TWO_WRITES = "redis.call('SET', KEYS[1], ARGV[1]) redis.call('SET', KEYS[2], ARGV[1])"
 
 
-@pytest.fixture(params=["redis", "valkey"])
-def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The server that is found: PATH holds Redis alone, or nothing at all."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    if request.param == "redis":
-        found = shutil.which("redis-server")
-        if found is None:
-            (pytest.fail if os.environ.get("CI") else pytest.skip)("no redis-server in PATH")
-        (programs / "redis-server").symlink_to(found)
-    monkeypatch.setenv("PATH", str(programs))
-    assert request.param in find_server().name
-    return find_server()
-
-
 @pytest.fixture
 def data(server: Path, tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "data"
     yield folder
     wait_for(lambda: not processes_in(folder))
-
-
-def wait_for(condition: Callable[[], bool], *, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def processes_in(folder: Path) -> list[str]:
