@@ -1,8 +1,9 @@
-"""Everything that can go wrong, as one tree; `app.py` maps it to HTTP in one place.
+"""Everything that can go wrong, as one tree; `api/problems.py` maps it to HTTP in one place.
 
 ZoomingError
 ├── StoreStartError        the private store cannot start
 ├── StoreUnsuitable        the store given cannot be used
+├── BadSetting             a setting has a value that cannot be used
 ├── StoreUnavailable       503: the store cannot be reached or refuses
 ├── StaleTenant            the caller's view of a tenant is out of date (never leaves the service)
 └── Refusal                the caller's doing; `detail` says what to do
@@ -11,8 +12,7 @@ ZoomingError
     ├── UnknownTenant      404
     ├── UnknownDecision    404
     ├── Conflict           409
-    ├── Late               410
-    └── TooLarge           413
+    └── Late               410
 """
 
 from typing import ClassVar
@@ -28,6 +28,10 @@ class StoreStartError(ZoomingError):
 
 class StoreUnsuitable(ZoomingError):
     """The store was reached and cannot be used as it is; the message says what to change."""
+
+
+class BadSetting(ZoomingError):
+    """A setting has a value that cannot be used; the message names it."""
 
 
 class StoreUnavailable(ZoomingError):
@@ -105,10 +109,3 @@ class Late(Refusal):
 
     status = 410
     title = "Too late"
-
-
-class TooLarge(Refusal):
-    """The body is larger than the service takes."""
-
-    status = 413
-    title = "Too large"

@@ -18,8 +18,8 @@ from uvicorn.supervisors import Multiprocess
 
 from service import logs
 from service.embedded import PrivateStore
-from service.errors import StoreUnavailable, StoreUnsuitable
-from service.settings import BadSetting, Settings
+from service.errors import BadSetting, StoreUnavailable, StoreUnsuitable
+from service.settings import Settings
 from service.store import Store
 
 REACH_SECONDS = 10
@@ -41,9 +41,10 @@ def serve(settings: Settings) -> None:
         asyncio.run(_verify(settings.redis_url))
         listener = stack.enter_context(_listen(settings.host, settings.port))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        port = listener.getsockname()[1]
         print(
-            f"zooming: serving http://{host}:{settings.port} with {settings.workers} worker(s) on "
-            f"{where}; the API is at /docs",
+            f"zooming: serving http://{host}:{port} with {settings.workers} worker(s) on {where}; "
+            "the API is at /docs",
             file=sys.stderr,
             flush=True,
         )
@@ -77,8 +78,8 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         raise BadSetting(
-            f"Cannot listen on port {port} of {host} ({error}). Stop what uses the port, or give "
-            "another with --host and --port."
+            f"Cannot listen on port {port} of {host}: {error}. Give another --host or --port, or "
+            "stop what uses it."
         ) from error
 
 

@@ -6,15 +6,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from service.errors import ZoomingError
+from service.errors import BadSetting
 
 PREFIX = "ZOOMING_"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 APPENDFSYNC = ("always", "everysec")
-
-
-class BadSetting(ZoomingError):
-    """A setting has a value that cannot be used; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +34,11 @@ class Settings:
             )
         if self.appendfsync not in APPENDFSYNC:
             raise BadSetting(f"ZOOMING_APPENDFSYNC must be one of {', '.join(APPENDFSYNC)}.")
-        if self.workers < 1:
-            raise BadSetting("ZOOMING_WORKERS must be at least 1.")
+        for name in ("workers", "max_body_bytes"):
+            if getattr(self, name) < 1:
+                raise BadSetting(f"{PREFIX}{name.upper()} must be at least 1.")
+        if not self.admin_key.isascii():
+            raise BadSetting("ZOOMING_ADMIN_KEY must be ASCII: it travels in an HTTP header.")
 
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None) -> "Settings":

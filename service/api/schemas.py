@@ -14,13 +14,13 @@ from service.algorithm import DEFAULT_PRESET, PRESETS, Parameters
 MOST_ARMS = 100_000
 # Four bytes each, in one string of the store.
 MOST_CELLS = 10_000_000
+# Eight bytes each, in the memory of the worker that splits.
+MOST_POINTS = 2**25
 # Wide enough for any use, narrow enough that no sum or bound of them leaves the floats.
 LARGEST_REWARD = 1e6
 LARGEST = 1e3
 # Squares of curves and features are summed.
 LARGEST_NUMBER = 1e100
-# A ball counts its samples for each arm and bucket, and has a curve for each arm on the grid.
-MOST_CELLS = 2**25
 MOST_FIELDS = 100
 
 Preset = Literal["paper", "simulation"]
@@ -119,14 +119,10 @@ class TenantConfig(Strict):
         if not isinstance(self.arms, int) and len(set(self.arms)) < len(self.arms):
             raise PydanticCustomError("arms", "arms: names must be unique")
         arms = self.arms if isinstance(self.arms, int) else len(self.arms)
-        if arms * (self.buckets or PRESETS[self.preset]["buckets"]) > MOST_CELLS:
-            message = "buckets: arms times buckets may be {most} at the most"
-            raise PydanticCustomError("buckets", message, {"most": MOST_CELLS})
-        for field, each in (("buckets", self.buckets), ("grid", self.grid)):
-            if arms * (each or 0) > MOST_CELLS:
-                message = "{field}: {arms} arms times {each} is more than {most}"
-                about = {"field": field, "arms": arms, "each": each, "most": MOST_CELLS}
-                raise PydanticCustomError("cells", message, about)
+        for field, most in (("buckets", MOST_CELLS), ("grid", MOST_POINTS)):
+            if arms * (getattr(self, field) or PRESETS[self.preset][field]) > most:
+                message = "{field}: arms times {field} may be {most} at the most"
+                raise PydanticCustomError("size", message, {"field": field, "most": most})
         for field in ("curves", "features"):
             rows = getattr(self.similarity, field, None)
             if rows is None:

@@ -1,7 +1,7 @@
 """The tenants there are: create, read, list, delete.
 
 No step here runs long, however large the tenant: a deletion makes the tenant unknown at once and
-gives its memory back in portions; one that was cut short is finished by the next start or creation.
+gives its memory back in portions; one that was cut short is finished by the next start.
 """
 
 import secrets
@@ -39,16 +39,18 @@ class Directory:
         now_ms: int,
     ) -> tuple[Tenant, bool]:
         """The tenant, and whether this call created it; its root is flagged, not yet split."""
-        incarnation = secrets.token_hex(6)
-        tenant = Tenant.make(
-            name=name,
-            incarnation=incarnation,
-            revision=f"{incarnation}.0",
-            body=body,
-            settings=settings,
-            created_at_ms=now_ms,
-            key_hashes=[key_hash],
-        )
+        while True:
+            tenant = _new_tenant(name, body, settings, key_hash=key_hash, now_ms=now_ms)
+            if await self._create(tenant):
+                return tenant, True
+            try:
+                standing = await self.read(name)
+            except UnknownTenant:
+                continue  # it was deleted between the two steps
+            await self._register(standing)
+            return standing, False
+
+    async def _create(self, tenant: Tenant) -> bool:
         config, parameters = tenant.config, tenant.config.parameters
         constants = {
             "revision": tenant.revision,
@@ -61,24 +63,20 @@ class Directory:
             "patience": parameters.patience,
             "sampling": parameters.sampling,
         }
-        await self._finish_deletion(name)
-        # The list must never lack a tenant that is there: it is written before the tenant, and
-        # once more afterwards with the incarnation that won.
-        await self._register(name, incarnation)
+        # The list must never lack a tenant that is there: whoever finds a tenant standing writes
+        # it to the list once more.
+        await self._register(tenant)
         status, *_ = await self._connection.step(
             "create",
             tenant.key,
-            incarnation,
+            tenant.incarnation,
             ball_record(config, Interval(0, 0), arms=config.arms).pack(),
             np.arange(config.arms, dtype="<u4").tobytes(),
             *(part for item in constants.items() for part in item),
         )
         if status == "created":
             self._cache.put(tenant)
-            return tenant, True
-        standing = await self.read(name)
-        await self._register(name, standing.incarnation)
-        return standing, False
+        return bool(status == "created")
 
     async def get(self, name: str) -> Tenant:
         """The tenant as last read; a step made with an outdated one is refused as stale."""
@@ -125,33 +123,32 @@ class Directory:
         return dict(zip(names, map(int, pairs[1::2]), strict=True))
 
     async def delete(self, tenant: Tenant, *, now_ms: int) -> None:
-        """Deletes the tenant; when this returns, its memory is given back too."""
+        """Deletes the tenant; when this returns, its memory is given back too.
+
+        (But for pointers from decision ids of the client's own making: their TTL takes them.)
+        """
+        async with self._connection.in_time():
+            await self._client.sadd(keys.DELETIONS, f"{tenant.name} {tenant.incarnation}")
         status, *_ = await self._connection.step("delete", tenant.key, tenant.incarnation)
         self.forget(tenant.name)
+        if status == "deleted":
+            await self._sweep_decisions(tenant, now_ms=now_ms)
+        await self._finish_deletion(tenant.name, tenant.incarnation)
         if status == "gone":
             raise UnknownTenant(tenant.name)
-        await self._sweep_decisions(tenant, now_ms=now_ms)
-        await self._finish_deletion(tenant.name)
 
     async def finish_deletions(self) -> None:
         """Finishes the deletions that a dead worker left half done."""
         async with self._connection.in_time():
-            listed = [name.decode() for name in await self._client.hkeys(keys.REGISTRY)]
-        for name in listed:
-            await self._finish_deletion(name)
+            begun = [entry.decode() for entry in await self._client.smembers(keys.DELETIONS)]
+        for entry in begun:
+            await self._finish_deletion(*entry.split())
 
-    async def _finish_deletion(self, name: str) -> None:
+    async def _finish_deletion(self, name: str, incarnation: str) -> None:
         async with self._connection.in_time():
-            listed = await self._client.hget(keys.REGISTRY, name)
-        if listed is None:
-            return
-        incarnation = listed.decode()
-        async with self._connection.in_time():
-            doomed = await self._client.exists(
-                keys.derived(keys.base(name, incarnation), "deleted")
-            )
-        if not doomed:
-            return
+            standing = await self._client.hget(keys.tenant(name), "incarnation")
+        if standing is not None and standing.decode() == incarnation:
+            return  # whoever began has not come to the deletion itself, or never will
         status, ball = "more", 0
         while status == "more":
             status, *rest = await self._connection.step(
@@ -159,10 +156,12 @@ class Directory:
             )
             ball = rest[0] if rest else 0
         await self._connection.step("forget", keys.REGISTRY, name, incarnation)
-
-    async def _register(self, name: str, incarnation: str) -> None:
         async with self._connection.in_time():
-            await self._client.hset(keys.REGISTRY, name, incarnation)
+            await self._client.srem(keys.DELETIONS, f"{name} {incarnation}")
+
+    async def _register(self, tenant: Tenant) -> None:
+        async with self._connection.in_time():
+            await self._client.hset(keys.REGISTRY, tenant.name, tenant.incarnation)
 
     async def _sweep_decisions(self, tenant: Tenant, *, now_ms: int) -> None:
         """Slots are numbered by time, so those in use are known without a list of them."""
@@ -175,3 +174,23 @@ class Directory:
                 await self._client.unlink(
                     *(keys.derived(tenant.base, "decisions", slot) for slot in chunk)
                 )
+
+
+def _new_tenant(
+    name: str,
+    body: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    *,
+    key_hash: str,
+    now_ms: int,
+) -> Tenant:
+    incarnation = secrets.token_hex(6)
+    return Tenant.make(
+        name=name,
+        incarnation=incarnation,
+        revision=f"{incarnation}.0",
+        body=body,
+        settings=settings,
+        created_at_ms=now_ms,
+        key_hashes=[key_hash],
+    )

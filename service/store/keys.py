@@ -5,6 +5,7 @@ own hash holds its revision, constants and counters; everything else lives under
 the *incarnation*: a tenant deleted and made again shares no key with its past. What each key holds:
 
     zooming:tenants                  hash: tenant -> incarnation, the list of tenants
+    zooming:deletions                set: "tenant incarnation", deletions not known to be finished
     zooming:{t}                      hash: revision, incarnation, document, constants, counters
     zooming:{t}:<incarnation>:       the base of all that follows
       deleted                        the tenant's hash, once it is deleted, until all is swept
@@ -24,6 +25,7 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
 """
 
 REGISTRY = "zooming:tenants"
+DELETIONS = "zooming:deletions"
 
 # Kind of key -> the arguments that follow it.
 DERIVED: dict[str, tuple[str, ...]] = {

@@ -210,15 +210,19 @@ class Store:
             ids = list(range(start, min(start + _READ_AT_ONCE, end)))
             async with self._connection.in_time():
                 pipeline = self._client.pipeline(transaction=False)
-                pipeline.mget([keys.derived(tenant.base, "arms", ball) for ball in ids])
+                # In this order: a ball's arm set outlives its split, so it is there when the
+                # ball was.
                 pipeline.hmget(keys.derived(tenant.base, "balls"), ids)
-                arm_sets, records = await pipeline.execute()
+                pipeline.mget([keys.derived(tenant.base, "arms", ball) for ball in ids])
+                records, arm_sets = await pipeline.execute()
             for ball, packed, arms in zip(ids, records, arm_sets, strict=True):
                 if ball not in expected or packed is None:
                     continue
                 record = BallRecord.unpack(packed)
                 if record.children:
                     expected.update(record.children)
+                elif arms is None:
+                    raise UnknownTenant(tenant.name)
                 else:
                     live.append((ball, record, np.frombuffer(arms, "<u4").tolist()))
             start += len(ids)

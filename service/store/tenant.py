@@ -50,12 +50,12 @@ class Tenant:
     @property
     def window_ms(self) -> int:
         """For how long after a decision its reward is taken."""
-        return int(self.settings["reward_window_seconds"] * 1000)
+        return round(1000 * float(self.settings["reward_window_seconds"]))
 
     @property
     def retention_ms(self) -> int:
         """For how long after its window a decision is remembered."""
-        return int(self.settings["retention_seconds"] * 1000)
+        return round(1000 * float(self.settings["retention_seconds"]))
 
     @property
     def slot_ms(self) -> int:

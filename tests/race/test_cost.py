@@ -7,6 +7,7 @@ that it makes must itself be O(log n) or better in what grows.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import redis
@@ -50,14 +51,18 @@ def worst(url: str, client: "redis.Redis", body: dict[str, Any]) -> tuple[int, i
             for _ in range(TRIALS):
                 x = chance.random()
                 selected, counts = await commands_of(
-                    client, lambda x=x: made.store.select(made.tenant, x=x, now_ms=made.clock[0])
+                    client, partial(made.store.select, made.tenant, x=x, now_ms=made.clock[0])
                 )
                 assert set(counts) <= CHEAP, set(counts) - CHEAP
                 most["select"] = max(most["select"], sum(counts.values()))
                 rewarded, counts = await commands_of(
                     client,
-                    lambda d=selected.decision_id, x=x: made.store.reward(
-                        made.tenant, decision_id=d, reward=x, now_ms=made.clock[0]
+                    partial(
+                        made.store.reward,
+                        made.tenant,
+                        decision_id=selected.decision_id,
+                        reward=x,
+                        now_ms=made.clock[0],
                     ),
                 )
                 assert set(counts) <= CHEAP, set(counts) - CHEAP

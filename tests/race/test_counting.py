@@ -4,12 +4,19 @@ import asyncio
 import secrets
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from typing import Any
 
+import redis
+
+from service.api.schemas import TenantConfig
+from service.errors import UnknownTenant
 from service.splitter import Splitter
 from service.store import Store
-from tests.support.engine import NOW_MS, engine, new_engine
+from service.store.keys import DELETIONS, REGISTRY
+from service.store.scripts import compose
+from tests.support.engine import NOW_MS, engine, new_engine, new_name
 
 BODY: dict[str, Any] = {
     "arms": 20,
@@ -148,6 +155,55 @@ def test_20_workers_that_see_suff_data_make_one_split(store_url: str) -> None:
                 await store.close()
 
     asyncio.run(run())
+
+
+def test_creations_racing_deletions_leave_nothing_behind(
+    store_url: str, raw: "redis.Redis"
+) -> None:
+    """Each creation gets a tenant, its own or one that stands; the last deletion takes all."""
+
+    async def run() -> None:
+        store = Store(store_url)
+        name, settings = new_name(), TenantConfig.model_validate(BODY).settings()
+
+        async def create() -> None:
+            for _ in range(60):
+                await store.directory.create(
+                    name, body=BODY, settings=settings, key_hash="", now_ms=NOW_MS
+                )
+
+        async def delete() -> None:
+            for _ in range(60):
+                with suppress(UnknownTenant):
+                    tenant = await store.directory.read(name)
+                    await store.directory.delete(tenant, now_ms=NOW_MS)
+
+        try:
+            await asyncio.gather(create(), create(), delete(), delete())
+            await delete()
+            assert await store.directory.names() == []
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+    assert set(raw.keys()) <= {REGISTRY.encode()}
+
+
+def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
+    store_url: str, raw: "redis.Redis"
+) -> None:
+    """Cut after the tenant became unknown, before its balls were swept."""
+
+    async def run() -> None:
+        async with engine(store_url, BODY | {"similarity": {"kind": "none"}}) as made:
+            key, incarnation = made.tenant.key, made.tenant.incarnation
+            raw.sadd(DELETIONS, f"{made.tenant.name} {incarnation}")
+            raw.eval(compose("delete"), 1, key, incarnation)
+            assert raw.dbsize() > 20
+            await made.store.directory.finish_deletions()
+
+    asyncio.run(run())
+    assert raw.keys() == []
 
 
 def test_a_partition_read_while_balls_split_is_whole(store_url: str) -> None:

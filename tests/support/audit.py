@@ -8,15 +8,15 @@ import struct
 from collections import Counter
 from typing import Any
 
-import redis
-
 from service.store import keys
 from service.store.records import ACTIVE, FLAGGED, SPLIT, BallRecord
 
+# Any: the library's types do not know that replies are bytes unless decoding is asked for.
+RawClient = Any
 _FRESH, _UNREWARDED, _OVERDUE = -(2.0**41), -(2.0**40), 2.0**40
 
 
-def audit(client: "redis.Redis") -> int:
+def audit(client: RawClient) -> int:
     """Checks every tenant of the store; how many there were."""
     audit_ttls(client)
     registry: dict[bytes, bytes] = client.hgetall(keys.REGISTRY)
@@ -28,7 +28,7 @@ def audit(client: "redis.Redis") -> int:
     return tenants
 
 
-def audit_ttls(client: "redis.Redis") -> None:
+def audit_ttls(client: RawClient) -> None:
     """Every key is of a known kind, and has a TTL just when its kind wants one."""
     found = list(client.scan_iter(count=1000))
     pipeline = client.pipeline(transaction=False)
@@ -36,7 +36,7 @@ def audit_ttls(client: "redis.Redis") -> None:
         pipeline.ttl(key)
     for key, ttl in zip(found, pipeline.execute(), strict=True):
         text, has_ttl = key.decode(), ttl != -1
-        if text == keys.REGISTRY or text.endswith("}"):
+        if text in (keys.REGISTRY, keys.DELETIONS) or text.endswith("}"):
             assert not has_ttl, text
             continue
         kind = text.partition("}:")[2].split(":")[1]
@@ -45,7 +45,7 @@ def audit_ttls(client: "redis.Redis") -> None:
         assert not has_ttl or kind not in keys.PERMANENT, f"{text} will go away"
 
 
-def audit_tenant(client: "redis.Redis", name: str, incarnation: str) -> None:
+def audit_tenant(client: RawClient, name: str, incarnation: str) -> None:
     """One tenant's records, counters and rankings."""
     base = keys.base(name, incarnation)
     state = {k.decode(): v for k, v in client.hgetall(keys.tenant(name)).items()}
@@ -94,7 +94,7 @@ def _check_partition(records: dict[int, BallRecord], arms: dict[int, list[int]])
 
 
 def _check_counters(
-    state: dict[str, bytes], records: dict[int, BallRecord], client: "redis.Redis", base: str
+    state: dict[str, bytes], records: dict[int, BallRecord], client: RawClient, base: str
 ) -> None:
     def counter(name: str) -> int:
         return int(state.get(name, 0))
@@ -117,7 +117,7 @@ def _check_counters(
 
 
 def _check_rankings(
-    client: "redis.Redis", base: str, records: dict[int, BallRecord], confidence: float
+    client: RawClient, base: str, records: dict[int, BallRecord], confidence: float
 ) -> None:
     path: dict[bytes, bytes] = client.hgetall(keys.derived(base, "path"))
     ranked: set[int] = set()

@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import redis
 
 START_SECONDS = 60.0
 
@@ -54,6 +55,27 @@ class Service:
         """The process ids of the workers: all descendants that run the app."""
         return [pid for pid in descendants(self.process.pid) if "spawn_main" in command_of(pid)]
 
+    def store(self) -> int | None:
+        """The process id of the private store, while it has one that runs."""
+        servers = (pid for pid in descendants(self.process.pid) if is_store(pid))
+        return next(servers, None)
+
+    def store_client(self) -> "redis.Redis":
+        """A plain client on the private store."""
+        return redis.Redis(unix_socket_path=str(self.log.parent / "data" / "store.sock"))
+
+    def wait_for_workers(self, count: int) -> None:
+        """Returns when so many workers serve on the private store; ready means only one."""
+        with self.store_client() as client:  # each has its connection before it serves
+            wait_for(lambda: len(client.client_list()) > count, what=f"{count} workers")
+
+    def counters(self, tenant: str) -> dict[str, int]:
+        """What the service counts of a tenant."""
+        # On a connection of its own: the worker at the other end of a kept one may be dead.
+        answer = httpx.get(f"{self.url}/tenants/{tenant}", timeout=30).raise_for_status()
+        counters: dict[str, int] = answer.json()["counters"]
+        return counters
+
     def stop(self) -> None:
         """Ends the service as an operator would."""
         self.process.send_signal(signal.SIGTERM)
@@ -85,6 +107,11 @@ def command_of(pid: int) -> str:
         return ""
 
 
+def is_store(pid: int) -> bool:
+    """Whether the process is a running Redis or Valkey server."""
+    return command_of(pid).partition(" ")[0].endswith("-server") and is_running(pid)
+
+
 def is_running(pid: int) -> bool:
     """Whether the process lives; a zombie does not."""
     try:
@@ -92,6 +119,23 @@ def is_running(pid: int) -> bool:
     except OSError:
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def processes_in(folder: Path) -> list[int]:
+    """The processes whose working directory is this one, as that of a private store is its data."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may end while we look, and a dead one has no folder
+            if (process / "cwd").readlink() == folder:
+                found.append(int(process.name))
+    return found
+
+
+def kill(pids: Iterable[int]) -> None:
+    """Ends those of these processes that still run."""
+    for pid in pids:
+        if is_running(pid):
+            os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager

@@ -1,0 +1,113 @@
+"""For every field of every call: values that must be refused, and values that must be taken.
+
+All as JSON text, since much of it no JSON library would write.
+"""
+
+import json
+
+HUGE = str(10**400)
+YEAR_AND_A_DAY = 366 * 86_400
+
+# Bad wherever a number is wanted.
+NO_NUMBER = [
+    *("NaN", "Infinity", "-Infinity", "1e400", "-1e400", HUGE, f"-{HUGE}", "1e308", "-1e308"),
+    *('"1"', '""', '"NaN"', "true", "false", "[]", "[1]", "{}", '{"value": 1}'),
+]
+NO_INTEGER = [*NO_NUMBER, "1.5", "2.0", "1e2", "-0.0"]
+NO_TEXT = ["NaN", "1e400", HUGE, "0", "true", "[]", '["shop"]', "{}", '"\\ud800"']
+NO_TENANT = [
+    *(*NO_TEXT, "null", '""', '"Shop"', '"a}"', '"{a"', '"a\\n"', '" a"', '"-a"', '"é"'),
+    *('"a\\u0000"', '"a/b"', '"a:b"', json.dumps("a" * 64)),
+]
+NO_COEFFICIENT = [*NO_NUMBER, "-0.1", "-5e-324", "1000.1"]
+NO_SECONDS = [*NO_NUMBER, "null", "0", "-0.0", "-1", "-1e-9", f"{YEAR_AND_A_DAY}.1"]
+
+
+def _count(most: int, least: int = 1) -> list[str]:
+    return [*NO_INTEGER, str(least - 1), "-1", str(most + 1)]
+
+
+def _rows(kind: str) -> list[str]:
+    """What cannot be the rows of three arms."""
+    wrong = [
+        *("null", "1", '"rows"', "{}", "[]", "[[]]", "[1, 2, 3]", "[null, null, null]"),
+        *("[[1], [2]]", "[[1], [2], [3], [4]]", "[[1], [2], []]", "[[], [], []]"),
+        *("[[1, 2], [3, 4], [5]]", "[[1], [2], [NaN]]", "[[1], [2], [Infinity]]"),
+        *("[[1], [2], [1e400]]", "[[1], [2], [-1.1e100]]", f"[[1], [2], [{HUGE}]]"),
+        *('[[1], [2], ["3"]]', "[[1], [2], [true]]", "[[1], [2], [null]]", "[[1], [2], [[3]]]"),
+    ]
+    return [f'{{"kind": "{kind}", "{kind}": {rows}}}' for rows in wrong]
+
+
+BAD: dict[str, dict[str, list[str]]] = {
+    "PUT /tenants/new": {
+        "arms": [
+            *(*NO_INTEGER, "null", "0", "-1", "100001", '["a", "a"]', '[""]', "[null]", "[0]"),
+            *('[["a"]]', '["\\ud800"]', '["a", {}]', json.dumps(["a" * 129])),
+            *(json.dumps(["a", "b", "a"]), json.dumps(["x"] * 100_001)),
+        ],
+        "horizon": [*_count(10**12, least=2), "null", "1"],
+        "noise": [*NO_COEFFICIENT, "null"],
+        "preset": [*NO_TEXT, "null", '""', '"Paper"', '"paper\\n"'],
+        "lipschitz": [*NO_COEFFICIENT, "0", "-0.0", "0.00099"],
+        "buckets": _count(4096),
+        "neighbours": _count(10**6),
+        "grid": _count(10_000),
+        "flag_coefficient": NO_COEFFICIENT,
+        "confidence_coefficient": NO_COEFFICIENT,
+        "diameter_coefficient": NO_COEFFICIENT,
+        "cluster_ratio": NO_COEFFICIENT,
+        "max_depth": _count(30),
+        "patience": _count(1000),
+        "sampling": [*NO_TEXT, '""', '"random"', '"Sequential"'],
+        "similarity": [
+            *(*NO_TEXT, "null", '"none"', '{"kind": null}', '{"kind": 1}', '{"kind": "None"}'),
+            *('{"kind": "\\ud800"}', '{"kind": "none", "more": 1}', '{"kind": ["none"]}'),
+            *('{"kind": "features"}', '{"kind": "curves", "features": [[1], [2], [3]]}'),
+            *(*_rows("features"), *_rows("curves")),
+        ],
+        "reward_window_seconds": NO_SECONDS,
+        "retention_seconds": NO_SECONDS,
+        "split_wait_ms": [*_count(60_000, least=0), "null"],
+    },
+    "POST /select": {
+        "tenant": NO_TENANT,
+        "context": [*NO_NUMBER, "null", "-5e-324", "1.0000000000000002", "-1", "2"],
+        "decision_id": [
+            *(*NO_TEXT, '""', '"a b"', '"a\\n"', '"a:b"', '"a}"', '"é"', '"\\u0000"'),
+            json.dumps("a" * 65),
+        ],
+    },
+    "POST /reward": {
+        "tenant": NO_TENANT,
+        "decision_id": [*NO_TEXT, "null", json.dumps("a" * 1025)],
+        "reward": [*NO_NUMBER, "null", "1000000.1", "-1000000.1"],
+    },
+}
+
+# The values at each bound, and those that only look odd.
+GOOD: dict[str, list[str]] = {
+    "arms": ["1", "100000", '["a"]', json.dumps(["a" * 128, "é", " ", "\0", "}", "😀"])],
+    "horizon": ["2", str(10**12)],
+    "noise": ["0", "0.0", "-0.0", "-0", "1000", "5e-324", "1e-400"],
+    "preset": ['"paper"', '"simulation"'],
+    "lipschitz": ["0.001", "1000", "null"],
+    "buckets": ["1", "4096", "null"],
+    "neighbours": ["1", str(10**6), "null"],
+    "grid": ["1", "10000", "null"],
+    "flag_coefficient": ["0", "-0.0", "1000", "null"],
+    "confidence_coefficient": ["0", "-0.0", "1000", "null"],
+    "diameter_coefficient": ["0", "-0.0", "1000", "null"],
+    "cluster_ratio": ["0", "-0.0", "1000", "null"],
+    "max_depth": ["1", "30", "null"],
+    "patience": ["1", "1000", "null"],
+    "sampling": ['"round_robin"', '"sequential"', "null"],
+    "similarity": [
+        *('{"kind": "learned"}', '{"kind": "none"}'),
+        *('{"kind": "features", "features": [[-1e100], [1e100], [-0.0]]}',),
+        *('{"kind": "curves", "curves": [[-1e100, 1e100], [1e100, -1e100], [0, 0]]}',),
+    ],
+    "reward_window_seconds": ["1e-9", str(YEAR_AND_A_DAY)],
+    "retention_seconds": ["1e-9", str(YEAR_AND_A_DAY)],
+    "split_wait_ms": ["0", "-0", "60000"],
+}
