@@ -5,6 +5,7 @@ sequential algorithm.
 """
 
 import asyncio
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -41,16 +42,19 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
             )
         )
     )
+    horizon = draw(st.integers(2, 10**6))
+    # One that makes the flagging threshold a whole number, which must be met, not passed.
+    whole = 0.25 / math.log(horizon)
     return {
         "arms": arms,
-        "horizon": draw(st.integers(2, 10**6)),
+        "horizon": horizon,
         "noise": draw(st.sampled_from([0.0, 1e-5, 0.3])),
         "preset": draw(st.sampled_from(["paper", "simulation"])),
         "lipschitz": draw(st.sampled_from([0.5, 1.0, 3.0])),
         "buckets": draw(st.integers(1, 5)),
         "neighbours": draw(st.integers(1, 3)),
         "grid": draw(st.integers(1, 20)),
-        "flag_coefficient": draw(st.floats(0, 0.3)),
+        "flag_coefficient": draw(st.one_of(st.just(whole), st.floats(0, 0.3))),
         "confidence_coefficient": draw(small),
         "diameter_coefficient": draw(small),
         "cluster_ratio": draw(small),

@@ -8,6 +8,9 @@ import struct
 from collections import Counter
 from typing import Any
 
+import numpy as np
+
+from service.algorithm import SAMPLE
 from service.store import keys
 from service.store.records import ACTIVE, FLAGGED, SPLIT, BallRecord
 
@@ -61,6 +64,34 @@ def audit_tenant(client: RawClient, name: str, incarnation: str) -> None:
     _check_partition(reachable, arms)
     _check_counters(state, reachable, client, base)
     _check_rankings(client, base, reachable, float(state["confidence"]))
+    for ball, record in reachable.items():
+        if record.phase == FLAGGED and record.k:
+            limit = int(state["patience"]) * record.k * int(state["buckets"])
+            _check_cells(client, base, ball, record, buckets=int(state["buckets"]), limit=limit)
+
+
+def _check_cells(
+    client: RawClient, base: str, ball: int, record: BallRecord, *, buckets: int, limit: float
+) -> None:
+    """The counts of a flagged ball agree with its samples, and who is asked with the counts."""
+    counts = np.zeros((record.arms, buckets), dtype=int)
+    for bucket in range(buckets):
+        packed = client.get(keys.derived(base, "samples", ball, bucket)) or b""
+        samples = np.frombuffer(packed, SAMPLE)
+        places = [record.interval.bucket_of(x, buckets=buckets) for x in samples["x"].tolist()]
+        assert set(places) <= {bucket}
+        counts[:, bucket] = np.bincount(samples["arm"], minlength=record.arms)
+    assert counts.sum() == record.samples
+    assert np.minimum(counts, record.k).sum() == record.filled
+    packed = client.get(keys.derived(base, "cells", ball)) or b""
+    stored = np.frombuffer(packed.ljust(4 * counts.shape[0] * (buckets + 2), b"\0"), ">u4")
+    issued, full, *cells = stored.reshape(record.arms, buckets + 2).T
+    assert np.array_equal(np.array(cells).T, counts)
+    assert np.array_equal(full, (counts >= record.k).sum(axis=1))
+    wanted = (full < buckets) & (issued < limit)
+    bits = np.frombuffer(client.get(keys.derived(base, "asked", ball)), np.uint8)
+    assert np.array_equal(np.unpackbits(bits)[: record.arms], wanted)
+    assert record.asked == wanted.sum()
 
 
 def _unpack_arms(packed: bytes) -> tuple[int, ...]:
