@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import redis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from service.embedded import PrivateStore
@@ -67,6 +67,8 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(
     max_examples=60,
+    # Not shrunk: an example is short enough to read, and shrinking it on a store takes minutes.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
