@@ -2,7 +2,8 @@
 --
 -- Deletes a tenant: from here on it is unknown. Its other keys are swept afterwards.
 --
--- Guarantee: only the incarnation named is deleted, and once.
+-- Guarantee: only the incarnation named is deleted. The same call again replies as the first did,
+--   until all is swept.
 -- KEYS[1]  the tenant's hash
 -- ARGV[1]  incarnation
 -- Derived  deleted
@@ -11,9 +12,10 @@
 local tenant_key = KEYS[1]
 local incarnation = ARGV[1]
 
-if redis.call("HGET", tenant_key, "incarnation") ~= incarnation then
+local base = tenant_key .. ":" .. incarnation .. ":"
+if redis.call("HGET", tenant_key, "incarnation") == incarnation then
+  redis.call("RENAME", tenant_key, key.deleted(base))
+elseif redis.call("EXISTS", key.deleted(base)) == 0 then
   return { "gone" }
 end
-local base = tenant_key .. ":" .. incarnation .. ":"
-redis.call("RENAME", tenant_key, key.deleted(base))
 return { "deleted" }

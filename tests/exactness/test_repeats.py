@@ -1,0 +1,80 @@
+"""Every step may be sent twice: when a reply is lost, the client library sends the step again."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from service.store import Store, scripts
+from tests.exactness.test_store_level import play
+from tests.support.engine import NOW_MS, new_engine
+
+BODY = {"arms": 12, "horizon": 1000, "noise": 0.05, "neighbours": 2, "flag_coefficient": 0.05}
+
+
+@pytest.fixture
+def first_replies_lost(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The steps that ran: each twice, the second reply being the one that arrives."""
+    steps: set[str] = set()
+    call = scripts.call
+
+    async def twice(client: Any, step: str, *, key: str, args: tuple[Any, ...]) -> list[Any]:
+        steps.add(step)
+        first = await call(client, step, key=key, args=args)
+        second = await call(client, step, key=key, args=args)
+        assert second == first, f"{step} replied {first}, then {second}"
+        return second
+
+    monkeypatch.setattr(scripts, "call", twice)
+    return steps
+
+
+@pytest.mark.parametrize("similarity", ["learned", "none"])
+def test_a_lost_reply_changes_nothing(
+    store_url: str, first_replies_lost: set[str], similarity: str
+) -> None:
+    """Still the same arm in the same ball, every reward counted once, and the same replies."""
+
+    async def run() -> None:
+        store = Store(store_url)
+        try:
+            chance = random.Random(0)
+            plays = [chance.random() for _ in range(400)]
+            body = BODY | {"similarity": {"kind": similarity}}
+            await play(store, body, plays, chance, "in step")
+            assert await store.directory.stats((await new_engine(store, body)).tenant)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+    assert first_replies_lost == {
+        "create",
+        "select",
+        "reward",
+        "claim",
+        "stage",
+        "publish",
+        "stats",
+    }
+
+
+def test_a_deletion_whose_reply_is_lost_is_a_deletion(store_url: str, raw: Any) -> None:
+    """Sweeping and forgetting may be repeated too."""
+
+    async def run() -> None:
+        store = Store(store_url)
+        try:
+            made = await new_engine(store, BODY | {"similarity": {"kind": "none"}})
+            key, incarnation = made.tenant.key, made.tenant.incarnation
+            for _ in range(2):
+                assert raw.eval(scripts.compose("delete"), 1, key, incarnation) == [b"deleted"]
+            for _ in range(2):
+                swept = raw.eval(scripts.compose("sweep"), 1, key, incarnation, 0, 10)
+                assert swept == [b"more", 10]
+            await store.directory.delete(made.tenant, now_ms=NOW_MS)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+    assert raw.keys() == []
