@@ -44,7 +44,7 @@ test: setup ## run the tests, without the long ones (ARGS="-k ball" passes flags
 test-long: setup ## run the long tests only
 	$(BIN)/python -m pytest -m long $(ARGS)
 
-demo: setup ## start the service, replay an environment against it, show the page (EXIT=1 stops at the end)
+demo: setup ## start the service, replay an environment against it (EXIT=1 stops at the end)
 	$(BIN)/zooming demo $(if $(filter-out 0,$(EXIT)),--exit) $(ARGS)
 
 bench: setup ## measure the sub-partition, from 100 to 5,000 arms

@@ -4,13 +4,13 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from service import logs
 from service.api import decisions, ops, problems, tenants
-from service.api.context import Context, clock_ms
+from service.api.context import KEY_IN_DOCS, Context, clock_ms
+from service.api.limits import BodyLimit
 from service.errors import StoreUnavailable
-from service.limits import BodyLimit
 from service.processes import end_with_parent
 from service.settings import Settings
 from service.splitter import Splitter
@@ -54,9 +54,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     problems.install(app)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
-    for router in (decisions.router, tenants.router, ops.router):
-        app.include_router(router)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, admin_key=settings.admin_key)
+    app.include_router(decisions.router, dependencies=[Depends(KEY_IN_DOCS)])
+    app.include_router(tenants.router, dependencies=[Depends(KEY_IN_DOCS)])
+    app.include_router(ops.router)
     return app
 
 

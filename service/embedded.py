@@ -165,7 +165,7 @@ class PrivateStore:
             "appendonly": "yes",
             "appendfsync": self._appendfsync,
             # "yes" takes one damaged length in the middle for a torn end and drops all that
-            # follows; _cut_torn_record tells the two apart.
+            # follows; append_only.py tells the two apart.
             "aof-load-truncated": "no",
             "maxmemory-policy": "noeviction",
         }

@@ -25,12 +25,11 @@ class JsonLines(logging.Formatter):
 
 
 def set_up() -> None:
-    """Sends the service's own log to standard error, once a process."""
-    logger = logging.getLogger("zooming")
-    if logger.handlers:
-        return
+    """Sends the log of the service and its HTTP server to standard error, once a process."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
+    for name, level in (("zooming", logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level)
+        logger.propagate = False

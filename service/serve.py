@@ -60,7 +60,7 @@ def _run_workers(settings: Settings, listener: socket.socket) -> None:
         workers=settings.workers,
         backlog=_BACKLOG,
         access_log=False,
-        log_level="warning",
+        log_config=None,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
     )
     if settings.workers == 1:

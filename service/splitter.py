@@ -87,7 +87,7 @@ class Splitter:
         try:
             arms, samples = await self._store.read_ball(tenant, ball=ball, record=record)
             children = await asyncio.to_thread(
-                children_of, tenant, ball=ball, record=record, arms=arms, samples=samples
+                children_of, tenant, record=record, arms=arms, samples=samples
             )
             first = await self._store.stage(tenant, ball=ball, token=token, children=children)
             if first is None or not await self._store.publish(
@@ -119,7 +119,6 @@ class Splitter:
 def children_of(
     tenant: Tenant,
     *,
-    ball: int,
     record: BallRecord,
     arms: NDArray[np.intp],
     samples: NDArray[np.void],
@@ -127,4 +126,4 @@ def children_of(
     """The numeric work of a split, with nothing to wait for."""
     config, interval = tenant.config, record.interval
     halves = sub_partition(config, interval, arms=arms, k=int(record.k), samples=samples)
-    return pack_children(config, interval, parent=ball, arms=arms, halves=halves)
+    return pack_children(config, interval, arms=arms, halves=halves)

@@ -3,16 +3,13 @@
 from service.algorithm.config import Config
 from service.algorithm.intervals import Interval
 from service.algorithm.learner import Decision, Learner
-from service.algorithm.parameters import DEFAULT_PRESET, PRESETS, SAMPLINGS, Parameters
-from service.algorithm.similarity import SIMILARITY_KINDS
+from service.algorithm.parameters import DEFAULT_PRESET, PRESETS, Parameters
 from service.algorithm.subpartition import SAMPLE, sub_partition
 
 __all__ = [
     "DEFAULT_PRESET",
     "PRESETS",
     "SAMPLE",
-    "SAMPLINGS",
-    "SIMILARITY_KINDS",
     "Config",
     "Decision",
     "Interval",

@@ -4,7 +4,6 @@ The engine on Redis plays the same arms in the same balls, trial by trial; the t
 file. Rewards may come late, in any order, or never: a decision stays valid until it is rewarded.
 """
 
-import math
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -114,8 +113,7 @@ class Learner:
             overdue = ball.selects >= UNREWARDED_SELECTS
             ball.rank = (2 if overdue else 0, ball.selects, ball.id)
         else:
-            confidence = math.sqrt(self.parameters.confidence / ball.n)
-            ucb = ball.total / ball.n + self.parameters.bias(ball.interval.width) + confidence
+            ucb = self.parameters.ucb(total=ball.total, n=ball.n, width=ball.interval.width)
             ball.rank = (1, -ucb, ball.id)
 
     def _next_in_turn(self, ball: Ball) -> int:

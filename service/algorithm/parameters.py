@@ -8,8 +8,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-SAMPLINGS = ("round_robin", "sequential")
-
 # What a preset sets; `None` stands for the paper's formula.
 _PAPER: dict[str, Any] = {
     "lipschitz": 1.0,
@@ -68,6 +66,10 @@ class Parameters:
     def confidence(self) -> float:
         """The numerator under the root of the UCB: c_conf·σ²·ln T."""
         return self.confidence_coefficient * self.noise**2 * math.log(self.horizon)
+
+    def ucb(self, *, total: float, n: float, width: float) -> float:
+        """What a ball with `n` rewards may be worth at the most."""
+        return total / n + self.bias(width) + math.sqrt(self.confidence / n)
 
     def flag_at(self, depth: int) -> float:
         """The number of rewards at which an active ball is flagged: c_flag·ln T / Δ²."""

@@ -19,7 +19,6 @@ Floats = NDArray[np.float64]
 class Learned:
     """Distances are estimated from the samples of the flagged phase (Approx-Zooming)."""
 
-    kind: ClassVar[str] = "learned"
     needs_samples: ClassVar[bool] = True
 
 
@@ -28,7 +27,6 @@ class Curves:
     """Reward curves are given on an even grid over [0, 1] (With-True-Reward-Function)."""
 
     values: Floats
-    kind: ClassVar[str] = "curves"
     needs_samples: ClassVar[bool] = False
 
     def profiles(self, arms: NDArray[np.intp], z: Floats) -> Floats:
@@ -48,7 +46,6 @@ class Features:
     """Arm features are given (With-Similarity-Metric)."""
 
     values: Floats
-    kind: ClassVar[str] = "features"
     needs_samples: ClassVar[bool] = False
 
 
@@ -56,12 +53,10 @@ class Features:
 class Unrelated:
     """No two arms are alike (With-No-Arm-Similarity)."""
 
-    kind: ClassVar[str] = "none"
     needs_samples: ClassVar[bool] = False
 
 
 Similarity = Learned | Curves | Features | Unrelated
-SIMILARITY_KINDS = tuple(kind.kind for kind in (Learned, Curves, Features, Unrelated))
 
 
 def similarity_from(body: Mapping[str, Any]) -> Similarity:

@@ -103,8 +103,10 @@ def nearest_means(x: Floats, reward: Floats, *, k: int, z: Floats) -> Floats:
     """
     middles = (x[:-k] + x[k:]) / 2
     start = np.searchsorted(middles, z)
-    sums = np.concatenate(([0.0], np.cumsum(reward)))
-    return np.asarray((sums[start + k] - sums[start]) / k)
+    # Around their mean, so that the running sum stays small and its differences exact.
+    mean = reward.mean()
+    sums = np.concatenate(([0.0], np.cumsum(reward - mean)))
+    return np.asarray(mean + (sums[start + k] - sums[start]) / k)
 
 
 def greedy_clusters(

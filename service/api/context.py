@@ -13,19 +13,22 @@ from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
+from starlette.datastructures import Headers
 
 from service.errors import (
     Forbidden,
     StaleTenant,
     StoreUnavailable,
     Unauthenticated,
-    UnknownTenant,
 )
 from service.settings import Settings
 from service.splitter import Splitter
 from service.store import Store, Tenant
 
 _STALE_READS = 5
+# Has the page at /docs ask for a key and send it; whether one is needed is decided here.
+KEY_IN_DOCS = HTTPBearer(auto_error=False, description="The admin key, or the tenant's own")
 
 Answer = TypeVar("Answer")
 
@@ -64,20 +67,26 @@ class Context:
 
     async def tenant(self, name: str, key: str | None) -> Tenant:
         """The tenant, if the key opens it."""
+        await self._require_key(name, key)
+        return await self.store.directory.get(name)
+
+    async def current_tenant(self, name: str, key: str | None) -> Tenant:
+        """The same as it is now, for calls that no step guards against an outdated view."""
+        await self._require_key(name, key)
+        return await self.store.directory.current(name)
+
+    async def _require_key(self, name: str, key: str | None) -> None:
+        """A wrong key costs one look at the store, whether or not there is such a tenant."""
         if not self.settings.admin_key:
-            return await self.store.directory.get(name)
+            return
         if key is None:
             raise Unauthenticated("Send the tenant's key as 'Authorization: Bearer KEY'.")
         hashed = hash_key(key)
-        if _same(hashed, hash_key(self.settings.admin_key)):
-            return await self.store.directory.get(name)
-        try:
-            tenant = await self.store.directory.get(name)
-        except UnknownTenant:
-            tenant = None
-        if tenant is None or not any(_same(hashed, known) for known in tenant.key_hashes):
+        known = [hash_key(self.settings.admin_key), *self.store.directory.cached_keys(name)]
+        if any(_same(hashed, one) for one in known):
+            return
+        if not any(_same(hashed, one) for one in await self.store.directory.key_hashes(name)):
             raise Forbidden(f"This key does not open the tenant '{name}'.")
-        return tenant
 
     async def with_tenant(
         self, name: str, key: str | None, step: Callable[[Tenant], Awaitable[Answer]]
@@ -92,6 +101,12 @@ class Context:
         raise StoreUnavailable("stale", "the tenant changes faster than it can be read")
 
 
+def bearer_key(headers: Headers) -> str | None:
+    """The key of an `Authorization: Bearer KEY` header."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() or None if scheme.lower() == "bearer" else None
+
+
 def _same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
@@ -103,8 +118,7 @@ async def _context(request: Request) -> Context:
 
 
 async def _bearer(request: Request) -> str | None:
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() or None if scheme.lower() == "bearer" else None
+    return bearer_key(request.headers)
 
 
 Here = Annotated[Context, Depends(_context)]

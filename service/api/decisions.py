@@ -9,7 +9,7 @@ from service.api.context import Context, Here, Key, clock_ms
 from service.api.problems import responses
 from service.api.schemas import RewardAnswer, RewardRequest, Selection, SelectRequest
 from service.errors import Conflict, Late, UnknownDecision
-from service.store import Rewarded, Selected, Tenant
+from service.store import Rewarded, Selected, Tenant, new_decision_id
 
 router = APIRouter(tags=["decisions"])
 
@@ -19,24 +19,22 @@ Phase = Literal["active", "flagged"]
 @router.post("/select", responses=responses(401, 403, 404, 409, 413, 422, 503))
 async def select(body: SelectRequest, request: Request, here: Here, key: Key) -> Selection:
     """The arm to play at a context. Repeat it safely by sending a `decision_id` of your own."""
-    request.state.tenant, request.state.decision_id = body.tenant, body.decision_id or ""
+    now_ms = clock_ms()
+    decision_id = body.decision_id or new_decision_id(now_ms)
+    request.state.tenant, request.state.decision_id = body.tenant, decision_id
     # -0.0 is a legal way to write the left end; it must not be told from 0.0 later.
     x = body.context + 0.0
 
     async def step(tenant: Tenant) -> tuple[Tenant, Selected | None]:
-        return tenant, await here.store.select(
-            tenant, x=x, now_ms=clock_ms(), decision_id=body.decision_id
-        )
+        return tenant, await here.store.select(tenant, decision_id=decision_id, x=x, now_ms=now_ms)
 
     tenant, selected = await here.with_tenant(body.tenant, key, step)
     if selected is None:
-        raise Conflict(
-            f"The decision '{body.decision_id}' was made for another context; use a new id."
-        )
-    await _split_if_due(here, tenant, selected.due, selected.decision_id)
+        raise Conflict(f"The decision '{decision_id}' was made for another context; use a new id.")
+    await _split_if_due(here, tenant, selected.due, decision_id)
     expires_ms = selected.at_ms + tenant.window_ms
     return Selection(
-        decision_id=selected.decision_id,
+        decision_id=decision_id,
         arm=tenant.arm_names[selected.arm],
         ball=selected.ball,
         phase=cast(Phase, selected.phase),

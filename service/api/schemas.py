@@ -3,6 +3,7 @@
 Types are strict: no text for a number, no NaN, no unknown field.
 """
 
+import hashlib
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,8 @@ from service.algorithm import DEFAULT_PRESET, PRESETS, Parameters
 MOST_ARMS = 100_000
 # Four bytes each, in one string of the store.
 MOST_CELLS = 10_000_000
+# Twenty bytes each; a string of the store has 512 MiB at the most.
+MOST_SAMPLES = 26_000_000
 # Eight bytes each, in the memory of the worker that splits.
 MOST_POINTS = 2**25
 # Wide enough for any use, narrow enough that no sum or bound of them leaves the floats.
@@ -99,7 +102,7 @@ class TenantConfig(Strict):
     )
     preset: Preset = DEFAULT_PRESET
     lipschitz: float | None = Field(default=None, ge=1e-3, le=LARGEST, allow_inf_nan=False)
-    buckets: int | None = Field(default=None, ge=1, le=4096)
+    buckets: int | None = Field(default=None, ge=1, le=1024)
     neighbours: int | None = Field(default=None, ge=1, le=10**6)
     grid: int | None = Field(default=None, ge=1, le=10_000)
     flag_coefficient: Coefficient | None = None
@@ -119,10 +122,20 @@ class TenantConfig(Strict):
         if not isinstance(self.arms, int) and len(set(self.arms)) < len(self.arms):
             raise PydanticCustomError("arms", "arms: names must be unique")
         arms = self.arms if isinstance(self.arms, int) else len(self.arms)
-        for field, most in (("buckets", MOST_CELLS), ("grid", MOST_POINTS)):
-            if arms * (getattr(self, field) or PRESETS[self.preset][field]) > most:
-                message = "{field}: arms times {field} may be {most} at the most"
-                raise PydanticCustomError("size", message, {"field": field, "most": most})
+        size = {
+            name: getattr(self, name) or PRESETS[self.preset][name] or 1
+            for name in ("buckets", "grid", "neighbours", "patience")
+        }
+        samples = size["buckets"] * size["neighbours"] * size["patience"]
+        for field, product, each, most in (
+            ("buckets", "buckets", size["buckets"], MOST_CELLS),
+            ("grid", "grid", size["grid"], MOST_POINTS),
+            ("neighbours", "buckets times neighbours times patience", samples, MOST_SAMPLES),
+        ):
+            if arms * each > most:
+                message = "{field}: arms times {product} may be {most} at the most"
+                about = {"field": field, "product": product, "most": most}
+                raise PydanticCustomError("size", message, about)
         for field in ("curves", "features"):
             rows = getattr(self.similarity, field, None)
             if rows is None:
@@ -136,6 +149,10 @@ class TenantConfig(Strict):
                 message = "similarity.{field}: all rows must have the same length"
                 raise PydanticCustomError("rows", message, {"field": field})
         return self
+
+    def digest(self) -> str:
+        """Tells one body from another, as they were sent."""
+        return hashlib.sha256(self.model_dump_json(exclude_unset=True).encode()).hexdigest()
 
     def settings(self) -> dict[str, Any]:
         """Everything resolved: a later default does not change a tenant made today."""

@@ -1,7 +1,6 @@
 """Tenants: create, list, read, delete, and look at the partition."""
 
 import asyncio
-import math
 from datetime import UTC, datetime
 from typing import Annotated, Literal, cast
 
@@ -18,7 +17,7 @@ from service.api.schemas import (
     TenantName,
     TenantState,
 )
-from service.errors import Conflict
+from service.errors import Conflict, UnknownTenant
 from service.store import BallRecord, Tenant
 
 router = APIRouter(prefix="/tenants", tags=["tenants"])
@@ -35,19 +34,24 @@ Name = Annotated[TenantName, Path(description="The tenant's name")]
 async def create_tenant(
     tenant: Name, config: TenantConfig, request: Request, response: Response, here: Here, key: Key
 ) -> TenantCreated:
-    """Creates the tenant, and shows its key this once. The same body again changes nothing."""
+    """Creates the tenant, and shows its key this once. The same body again changes nothing.
+
+    Should the answer be lost on its way, the repeat is a 200 without the key: delete the tenant, in
+    which nothing was learned yet, and create it again.
+    """
     here.require_admin(key)
     request.state.tenant = tenant
     api_key = new_key()
-    body = config.model_dump(exclude_unset=True)
+    # Off the event loop: a configuration may hold a matrix of megabytes.
+    digest, settings = await asyncio.to_thread(lambda: (config.digest(), config.settings()))
     made, created = await here.store.directory.create(
         tenant,
-        body=body,
-        settings=config.settings(),
+        body_digest=digest,
+        settings=settings,
         key_hash=hash_key(api_key),
         now_ms=clock_ms(),
     )
-    if not created and made.body != body:
+    if not created and made.body_digest != digest:
         raise Conflict(
             f"The tenant '{tenant}' exists with another configuration; delete it first, or use "
             "another name."
@@ -73,7 +77,7 @@ async def list_tenants(here: Here, key: Key) -> TenantList:
 async def read_tenant(tenant: Name, request: Request, here: Here, key: Key) -> TenantState:
     """The tenant's configuration and counters."""
     request.state.tenant = tenant
-    found = await _current(here, tenant, key)
+    found = await here.current_tenant(tenant, key)
     return TenantState(
         tenant=tenant,
         created_at=datetime.fromtimestamp(found.created_at_ms / 1000, UTC),
@@ -87,8 +91,14 @@ async def delete_tenant(tenant: Name, request: Request, here: Here, key: Key) ->
     """Deletes the tenant with all that it learned; there is no way back."""
     here.require_admin(key)
     request.state.tenant = tenant
-    found = await here.store.directory.read(tenant)
-    await here.store.directory.delete(found, now_ms=clock_ms())
+    directory = here.store.directory
+    try:
+        found = await directory.read(tenant)
+    except UnknownTenant:
+        # Perhaps by a deletion that did not come to its end.
+        await directory.finish_deletions(of=tenant)
+        raise
+    await directory.delete(found, now_ms=clock_ms())
 
 
 @router.get(
@@ -99,7 +109,7 @@ async def delete_tenant(tenant: Name, request: Request, here: Here, key: Key) ->
 async def read_partition(tenant: Name, request: Request, here: Here, key: Key) -> Response:
     """Every ball there is now."""
     request.state.tenant = tenant
-    found = await _current(here, tenant, key)
+    found = await here.current_tenant(tenant, key)
     balls = await here.store.partition(found)
     # Off the event loop: with many thousands of balls this takes a second.
     content = await asyncio.to_thread(_partition_json, found, balls)
@@ -111,21 +121,16 @@ def _partition_json(tenant: Tenant, balls: list[tuple[int, BallRecord, list[int]
     return Partition(tenant=tenant.name, balls=rows).model_dump_json()
 
 
-async def _current(here: Here, name: str, key: str | None) -> Tenant:
-    """The tenant as it is now, for calls that no script guards against an outdated view."""
-    here.store.directory.forget(name)
-    return await here.tenant(name, key)
-
-
 def _ball(tenant: Tenant, ball: int, record: BallRecord, arms: list[int]) -> Ball:
     interval = record.interval
+    parameters = tenant.config.parameters
     mean = record.total / record.n if record.n else None
     ucb = None
-    if mean is not None and record.phase_name == "active":
-        ucb = mean + record.bias + math.sqrt(tenant.config.parameters.confidence / record.n)
+    if record.n and record.phase_name == "active":
+        ucb = parameters.ucb(total=record.total, n=record.n, width=interval.width)
     fill = None
     if record.phase_name == "flagged":
-        owed = record.k * tenant.config.parameters.buckets * record.arms
+        owed = record.k * parameters.buckets * record.arms
         fill = record.filled / owed if owed else 1.0
     return Ball(
         id=ball,
@@ -134,7 +139,7 @@ def _ball(tenant: Tenant, ball: int, record: BallRecord, arms: list[int]) -> Bal
         index=interval.index,
         phase=cast(Literal["active", "flagged"], record.phase_name),
         arms=[tenant.arm_names[arm] for arm in arms],
-        n=record.n,
+        n=int(record.n),
         mean=mean,
         ucb=ucb,
         fill=fill,

@@ -1,6 +1,7 @@
 """All of Redis: the keys, the records, the scripts, and a typed function in front of each."""
 
 from service.store.children import Children, pack_children
+from service.store.decision_ids import new_decision_id
 from service.store.records import BallRecord
 from service.store.store import LEASE_MS, Rewarded, Selected, Store
 from service.store.tenant import Tenant
@@ -13,5 +14,6 @@ __all__ = [
     "Selected",
     "Store",
     "Tenant",
+    "new_decision_id",
     "pack_children",
 ]

@@ -57,7 +57,7 @@ class Children:
             yield Chunk(place, offset, self.forward[offset : offset + _CHUNK_BYTES], [])
 
 
-def ball_record(config: Config, interval: Interval, *, arms: int, parent: int = 0) -> BallRecord:
+def ball_record(config: Config, interval: Interval, *, arms: int) -> BallRecord:
     """A new ball's record, with its constants."""
     k = 0
     if config.needs_samples(arms):
@@ -65,7 +65,6 @@ def ball_record(config: Config, interval: Interval, *, arms: int, parent: int = 
     return BallRecord(
         depth=interval.depth,
         index=interval.index,
-        parent=parent,
         arms=arms,
         bias=config.parameters.bias(interval.width),
         flag_at=config.parameters.flag_at(interval.depth),
@@ -77,7 +76,6 @@ def pack_children(
     config: Config,
     interval: Interval,
     *,
-    parent: int,
     arms: NDArray[np.intp],
     halves: tuple[NDArray[np.intp], NDArray[np.intp]],
 ) -> Children:
@@ -94,7 +92,7 @@ def pack_children(
         forward[half, order, 1] = np.arange(len(arms)) - np.repeat(ends - sizes, sizes)
         packed = arms[order].astype("<u4").tobytes()
         record_of_size = {
-            size: ball_record(config, half_interval, arms=size, parent=parent).pack()
+            size: ball_record(config, half_interval, arms=size).pack()
             for size in set(sizes.tolist())
         }
         for size, end in zip(sizes.tolist(), ends.tolist(), strict=True):

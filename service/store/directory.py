@@ -4,6 +4,7 @@ No step here runs long, however large the tenant: a deletion makes the tenant un
 gives its memory back in portions; one that was cut short is finished by the next start.
 """
 
+import asyncio
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,6 @@ from service.store.children import ball_record
 from service.store.connection import Connection
 from service.store.tenant import Tenant, TenantCache
 
-_SWEPT_AT_ONCE = 100
 _UNLINKED_AT_ONCE = 500
 
 
@@ -28,19 +28,20 @@ class Directory:
         self._connection = connection
         self._client = connection.client
         self._cache = TenantCache()
+        self._readings: dict[str, asyncio.Task[Tenant]] = {}
 
     async def create(
         self,
         name: str,
         *,
-        body: Mapping[str, Any],
+        body_digest: str,
         settings: Mapping[str, Any],
         key_hash: str,
         now_ms: int,
     ) -> tuple[Tenant, bool]:
         """The tenant, and whether this call created it; its root is flagged, not yet split."""
         while True:
-            tenant = _new_tenant(name, body, settings, key_hash=key_hash, now_ms=now_ms)
+            tenant = _new_tenant(name, body_digest, settings, key_hash=key_hash, now_ms=now_ms)
             if await self._create(tenant):
                 return tenant, True
             try:
@@ -52,9 +53,11 @@ class Directory:
 
     async def _create(self, tenant: Tenant) -> bool:
         config, parameters = tenant.config, tenant.config.parameters
+        document = tenant.document()
         constants = {
             "revision": tenant.revision,
-            "document": tenant.document(),
+            "keys": " ".join(tenant.key_hashes),
+            "document": document,
             "window_ms": tenant.window_ms,
             "retention_ms": tenant.retention_ms,
             "slot_ms": tenant.slot_ms,
@@ -75,29 +78,60 @@ class Directory:
             *(part for item in constants.items() for part in item),
         )
         if status == "created":
-            self._cache.put(tenant)
+            self._cache.put(tenant, size=len(document))
         return bool(status == "created")
 
     async def get(self, name: str) -> Tenant:
         """The tenant as last read; a step made with an outdated one is refused as stale."""
         return self._cache.get(name) or await self.read(name)
 
-    async def read(self, name: str) -> Tenant:
-        """The tenant as it is now."""
+    async def current(self, name: str) -> Tenant:
+        """The tenant as it is now; what is remembered of it serves while it has not changed."""
         async with self._connection.in_time():
-            incarnation, revision, document = await self._client.hmget(
-                keys.tenant(name), ["incarnation", "revision", "document"]
-            )
-        if incarnation is None or revision is None or document is None:
+            revision = await self._client.hget(keys.tenant(name), "revision")
+        cached = self._cache.get(name)
+        if cached is not None and revision is not None and cached.revision == revision.decode():
+            return cached
+        return await self.read(name)
+
+    def cached_keys(self, name: str) -> tuple[str, ...]:
+        """The hashes of the keys that opened the tenant when it was last read."""
+        cached = self._cache.get(name)
+        return () if cached is None else cached.key_hashes
+
+    async def key_hashes(self, name: str) -> list[str]:
+        """The hashes of the keys that open the tenant; none when there is no such tenant."""
+        async with self._connection.in_time():
+            hashes = await self._client.hget(keys.tenant(name), "keys")
+        return [] if hashes is None else hashes.decode().split()
+
+    async def read(self, name: str) -> Tenant:
+        """The tenant from the store; whoever asks for it meanwhile waits for the same reading."""
+        reading = self._readings.get(name)
+        if reading is None:
+            reading = asyncio.create_task(self._read(name))
+            self._readings[name] = reading
+            reading.add_done_callback(lambda _: self._readings.pop(name, None))
+        return await asyncio.shield(reading)
+
+    async def _read(self, name: str) -> Tenant:
+        fields = ["incarnation", "revision", "keys", "document"]
+        async with self._connection.in_time():
+            found = await self._client.hmget(keys.tenant(name), fields)
+        if None in found:
             self.forget(name)
             raise UnknownTenant(name)
-        tenant = Tenant.from_document(
+        incarnation, revision, key_hashes, document = found
+        # Off the event loop: a document may be a matrix of megabytes.
+        tenant = await asyncio.to_thread(
+            Tenant.from_document,
             name=name,
             incarnation=incarnation.decode(),
             revision=revision.decode(),
+            keys=key_hashes,
             document=document,
         )
-        self._cache.put(tenant)
+        self._cache.put(tenant, size=len(document))
         return tenant
 
     def forget(self, name: str) -> None:
@@ -137,12 +171,13 @@ class Directory:
         if status == "gone":
             raise UnknownTenant(tenant.name)
 
-    async def finish_deletions(self) -> None:
-        """Finishes the deletions that a dead worker left half done."""
+    async def finish_deletions(self, *, of: str | None = None) -> None:
+        """Finishes the deletions, of one name or all, that were cut short."""
         async with self._connection.in_time():
             begun = [entry.decode() for entry in await self._client.smembers(keys.DELETIONS)]
-        for entry in begun:
-            await self._finish_deletion(*entry.split())
+        for name, incarnation in (entry.split() for entry in begun):
+            if of in (None, name):
+                await self._finish_deletion(name, incarnation)
 
     async def _finish_deletion(self, name: str, incarnation: str) -> None:
         async with self._connection.in_time():
@@ -152,7 +187,7 @@ class Directory:
         status, ball = "more", 0
         while status == "more":
             status, *rest = await self._connection.step(
-                "sweep", keys.tenant(name), incarnation, ball, _SWEPT_AT_ONCE
+                "sweep", keys.tenant(name), incarnation, ball
             )
             ball = rest[0] if rest else 0
         await self._connection.step("forget", keys.REGISTRY, name, incarnation)
@@ -178,7 +213,7 @@ class Directory:
 
 def _new_tenant(
     name: str,
-    body: Mapping[str, Any],
+    body_digest: str,
     settings: Mapping[str, Any],
     *,
     key_hash: str,
@@ -189,7 +224,7 @@ def _new_tenant(
         name=name,
         incarnation=incarnation,
         revision=f"{incarnation}.0",
-        body=body,
+        body_digest=body_digest,
         settings=settings,
         created_at_ms=now_ms,
         key_hashes=[key_hash],

@@ -67,7 +67,11 @@ def derived(base: str, kind: str, *parts: object) -> str:
 
 def lua_library() -> str:
     """The table `key` for the scripts: `key.arms(base, ball)` and so on."""
-    lines = ["local key = {"]
+    base_of = 'tenant_key .. ":" .. incarnation .. ":"'
+    lines = [
+        "local key = {",
+        f"  base = function(tenant_key, incarnation) return {base_of} end,",
+    ]
     for kind, parts in DERIVED.items():
         arguments = ", ".join(("base", *parts))
         suffix = "".join(f' .. ":" .. {part}' for part in parts)

@@ -19,22 +19,22 @@ class BallRecord:
 
     `n` and `total` count the rewards of its active phase, `samples` those of its flagged phase;
     `asked` arms still owe samples, `filled` is how many samples count towards `k` in their cells.
-    `k` is 0 where no samples are needed. The children's ids start at `first`.
+    `k` is 0 where no samples are needed. The children's ids start at `first`. Counts that grow for
+    ever are doubles, which stay exact far longer than 32 bits last.
     """
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBIIIIIIIIdddddIII")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBIIIIddddddddIII")
 
     phase: int = ACTIVE
     depth: int
     index: int
-    parent: int = 0
     arms: int
-    n: int = 0
-    selects: int = 0
     cursor: int = 0
     asked: int = 0
-    samples: int = 0
-    filled: float = 0.0
+    n: float = 0
+    selects: float = 0
+    samples: float = 0
+    filled: float = 0
     total: float = 0.0
     bias: float
     flag_at: float

@@ -15,7 +15,7 @@ from service.errors import StaleTenant, UnknownTenant
 from service.store import keys
 from service.store.children import Children
 from service.store.connection import Connection
-from service.store.decision_ids import issue_time_ms, new_decision_id
+from service.store.decision_ids import issue_time_ms
 from service.store.directory import Directory
 from service.store.records import BallRecord
 from service.store.tenant import Tenant
@@ -33,7 +33,6 @@ _READ_BYTES = 1 << 22
 class Selected:
     """The answer to a select; `due` is the ball to be split, if any."""
 
-    decision_id: str
     arm: int
     ball: int
     phase: str
@@ -58,7 +57,6 @@ class Claim:
 
     status: str
     record: BallRecord | None = None
-    left_ms: int = 0
 
 
 class Store:
@@ -85,23 +83,16 @@ class Store:
     # -- the steps of a request
 
     async def select(
-        self, tenant: Tenant, *, x: float, now_ms: int, decision_id: str | None = None
+        self, tenant: Tenant, *, decision_id: str, x: float, now_ms: int
     ) -> Selected | None:
-        """The arm to play; `None` when the id was already used for another context.
-
-        The id is made before the step, so that a retry of the step is the same decision.
-        """
-        if decision_id is None:
-            decision_id = new_decision_id(now_ms)
+        """The arm to play; `None` when the id was already used for another context."""
         status, *rest = await self._request_step(
             "select", tenant, decision_id, _slot(tenant, decision_id), _digits(x), now_ms
         )
         if status == "conflict":
             return None
         arm, ball, phase, at_ms, due = rest
-        return Selected(
-            decision_id, arm, ball, phase.decode(), int(float(at_ms)), _ball_or_none(due)
-        )
+        return Selected(arm, ball, phase.decode(), int(float(at_ms)), _ball_or_none(due))
 
     async def reward(
         self, tenant: Tenant, *, decision_id: str, reward: float, now_ms: int
@@ -138,7 +129,7 @@ class Store:
         status, *rest = await self._split_step("claim", tenant, ball, token, now_ms, LEASE_MS)
         if status == "claimed":
             return Claim(status, record=BallRecord.unpack(rest[0]))
-        return Claim(status, left_ms=rest[0] if rest else 0)
+        return Claim(status)
 
     async def read_ball(
         self, tenant: Tenant, *, ball: int, record: BallRecord
@@ -146,7 +137,7 @@ class Store:
         """The arm set and the samples of a ball."""
         buckets = tenant.config.parameters.buckets if record.k else 0
         wanted = [keys.derived(tenant.base, "samples", ball, bucket) for bucket in range(buckets)]
-        bytes_a_bucket = 1 + record.samples * SAMPLE.itemsize // max(1, buckets)
+        bytes_a_bucket = 1 + int(record.samples) * SAMPLE.itemsize // max(1, buckets)
         at_once = 1 + _READ_BYTES // bytes_a_bucket
         async with self._connection.in_time():
             arms = await self._client.get(keys.derived(tenant.base, "arms", ball))

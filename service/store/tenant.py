@@ -16,7 +16,7 @@ from service.algorithm.similarity import similarity_from
 from service.store import keys
 
 _PARAMETERS = tuple(Parameters.__dataclass_fields__)
-_CACHED = 4096
+_CACHED_BYTES = 1 << 25
 # A slot hash stays small enough for the server's compact encoding up to 2,500 decisions a second,
 # and a tenant has at most this many slots at a time.
 _SHORTEST_SLOT_MS = 200
@@ -30,7 +30,7 @@ class Tenant:
     name: str
     incarnation: str
     revision: str
-    body: Mapping[str, Any]
+    body_digest: str
     settings: Mapping[str, Any]
     created_at_ms: int
     key_hashes: tuple[str, ...]
@@ -66,10 +66,9 @@ class Tenant:
         """What the store keeps for `from_document`."""
         return json.dumps(
             {
-                "body": self.body,
+                "body_digest": self.body_digest,
                 "settings": self.settings,
                 "created_at_ms": self.created_at_ms,
-                "key_hashes": self.key_hashes,
             }
         )
 
@@ -80,19 +79,19 @@ class Tenant:
         name: str,
         incarnation: str,
         revision: str,
-        body: Mapping[str, Any],
+        body_digest: str,
         settings: Mapping[str, Any],
         created_at_ms: int,
         key_hashes: Sequence[str],
     ) -> "Tenant":
-        """From the body as sent and the settings resolved from it."""
+        """From the digest of the body as sent and the settings resolved from it."""
         arms = settings["arms"]
         names = [str(arm) for arm in range(arms)] if isinstance(arms, int) else list(arms)
         return cls(
             name=name,
             incarnation=incarnation,
             revision=revision,
-            body=body,
+            body_digest=body_digest,
             settings=settings,
             created_at_ms=created_at_ms,
             key_hashes=tuple(key_hashes),
@@ -106,33 +105,44 @@ class Tenant:
 
     @classmethod
     def from_document(
-        cls, *, name: str, incarnation: str, revision: str, document: bytes
+        cls, *, name: str, incarnation: str, revision: str, keys: bytes, document: bytes
     ) -> "Tenant":
         """From what the store has."""
-        content = json.loads(document)
-        return cls.make(name=name, incarnation=incarnation, revision=revision, **content)
+        return cls.make(
+            name=name,
+            incarnation=incarnation,
+            revision=revision,
+            key_hashes=keys.decode().split(),
+            **json.loads(document),
+        )
 
 
 class TenantCache:
-    """The tenants used last, by name; a step that replies `stale` has its tenant dropped."""
+    """The tenants used last, by name; a step that replies `stale` has its tenant dropped.
+
+    It is bounded by the size of their documents: a tenant may have ten arms or a matrix.
+    """
 
     def __init__(self) -> None:
-        self._tenants: OrderedDict[str, Tenant] = OrderedDict()
+        self._tenants: OrderedDict[str, tuple[Tenant, int]] = OrderedDict()
+        self._bytes = 0
 
     def get(self, name: str) -> Tenant | None:
         """The tenant as it was when last read, if it was read lately."""
-        tenant = self._tenants.get(name)
-        if tenant is not None:
-            self._tenants.move_to_end(name)
-        return tenant
+        if name not in self._tenants:
+            return None
+        self._tenants.move_to_end(name)
+        return self._tenants[name][0]
 
-    def put(self, tenant: Tenant) -> None:
-        """Remembers the tenant in the place of the one used longest ago."""
-        self._tenants[tenant.name] = tenant
-        self._tenants.move_to_end(tenant.name)
-        if len(self._tenants) > _CACHED:
-            self._tenants.popitem(last=False)
+    def put(self, tenant: Tenant, *, size: int) -> None:
+        """Remembers the tenant in the place of those used longest ago."""
+        self.drop(tenant.name)
+        self._tenants[tenant.name] = tenant, size
+        self._bytes += size
+        while self._bytes > _CACHED_BYTES and len(self._tenants) > 1:
+            self.drop(next(iter(self._tenants)))
 
     def drop(self, name: str) -> None:
         """Forgets the tenant, so that it is read again."""
-        self._tenants.pop(name, None)
+        _, size = self._tenants.pop(name, (None, 0))
+        self._bytes -= size

@@ -110,8 +110,7 @@ def test_a_full_ball_plays_all_arms_in_turn_until_it_is_split(store_url: str) ->
             now_ms = made.clock[0]
             due = None
             for trial in range(5):
-                selected = await made.store.select(made.tenant, x=trial / 5, now_ms=now_ms)
-                assert selected is not None
+                selected = await made.select_only(trial / 5)
                 rewarded = await made.store.reward(
                     made.tenant, decision_id=selected.decision_id, reward=0.5, now_ms=now_ms
                 )
@@ -121,8 +120,7 @@ def test_a_full_ball_plays_all_arms_in_turn_until_it_is_split(store_url: str) ->
             assert claim.status == "claimed"
             played = []
             for _ in range(10):
-                selected = await made.store.select(made.tenant, x=0.5, now_ms=now_ms)
-                assert selected is not None
+                selected = await made.select_only(0.5)
                 assert selected.due is None, "someone is at work on it"
                 assert selected.phase == "flagged"
                 played.append(selected.arm)

@@ -50,9 +50,7 @@ def worst(url: str, client: "redis.Redis", body: dict[str, Any]) -> tuple[int, i
             await made.reward((await made.select(0.5)).decision_id, 0.5)
             for _ in range(TRIALS):
                 x = chance.random()
-                selected, counts = await commands_of(
-                    client, partial(made.store.select, made.tenant, x=x, now_ms=made.clock[0])
-                )
+                selected, counts = await commands_of(client, partial(made.select_only, x))
                 assert set(counts) <= CHEAP, set(counts) - CHEAP
                 most["select"] = max(most["select"], sum(counts.values()))
                 rewarded, counts = await commands_of(

@@ -13,7 +13,7 @@ import redis
 from service.api.schemas import TenantConfig
 from service.errors import UnknownTenant
 from service.splitter import Splitter
-from service.store import Store
+from service.store import Store, new_decision_id
 from service.store.keys import DELETIONS, REGISTRY
 from service.store.scripts import compose
 from tests.support.engine import NOW_MS, engine, new_engine, new_name
@@ -38,15 +38,14 @@ async def _trials(url: str, name: str, clients: int) -> list[tuple[str, str]]:
         done = []
         for _ in range(TRIALS):
             x = secrets.randbelow(10**6) / 10**6
-            selected = await store.select(tenant, x=x, now_ms=NOW_MS)
+            decision_id = new_decision_id(NOW_MS)
+            selected = await store.select(tenant, decision_id=decision_id, x=x, now_ms=NOW_MS)
             assert selected is not None
-            rewarded = await store.reward(
-                tenant, decision_id=selected.decision_id, reward=x, now_ms=NOW_MS
-            )
+            rewarded = await store.reward(tenant, decision_id=decision_id, reward=x, now_ms=NOW_MS)
             for due in (selected.due, rewarded.due):
                 if due is not None:
                     await splitter.split(tenant, ball=due, wait_seconds=None)
-            done.append((selected.decision_id, rewarded.status))
+            done.append((decision_id, rewarded.status))
         return done
 
     try:
@@ -137,8 +136,7 @@ def test_20_workers_that_see_suff_data_make_one_split(store_url: str) -> None:
             made = await new_engine(stores[0], body)
             due = None
             while due is None:
-                selected = await made.store.select(made.tenant, x=0.5, now_ms=NOW_MS)
-                assert selected is not None
+                selected = await made.select_only(0.5)
                 rewarded = await made.store.reward(
                     made.tenant, decision_id=selected.decision_id, reward=0.5, now_ms=NOW_MS
                 )
@@ -169,7 +167,7 @@ def test_creations_racing_deletions_leave_nothing_behind(
         async def create() -> None:
             for _ in range(60):
                 await store.directory.create(
-                    name, body=BODY, settings=settings, key_hash="", now_ms=NOW_MS
+                    name, body_digest="", settings=settings, key_hash="", now_ms=NOW_MS
                 )
 
         async def delete() -> None:

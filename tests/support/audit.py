@@ -22,13 +22,16 @@ _FRESH, _UNREWARDED, _OVERDUE = -(2.0**41), -(2.0**40), 2.0**40
 def audit(client: RawClient) -> int:
     """Checks every tenant of the store; how many there were."""
     audit_ttls(client)
-    registry: dict[bytes, bytes] = client.hgetall(keys.REGISTRY)
-    tenants = 0
-    for name, incarnation in registry.items():
-        if client.exists(keys.tenant(name.decode())):
-            audit_tenant(client, name.decode(), incarnation.decode())
-            tenants += 1
-    return tenants
+    listed = {name.decode() for name in client.hkeys(keys.REGISTRY)}
+    found = {
+        key.decode().partition("{")[2].rstrip("}")
+        for key in client.scan_iter(keys.tenant("*"), count=1000)
+        if key.endswith(b"}")
+    }
+    assert found <= listed, "a tenant is missing from the list"
+    for name in found:
+        audit_tenant(client, name)
+    return len(found)
 
 
 def audit_ttls(client: RawClient) -> None:
@@ -48,11 +51,10 @@ def audit_ttls(client: RawClient) -> None:
         assert not has_ttl or kind not in keys.PERMANENT, f"{text} will go away"
 
 
-def audit_tenant(client: RawClient, name: str, incarnation: str) -> None:
+def audit_tenant(client: RawClient, name: str) -> None:
     """One tenant's records, counters and rankings."""
-    base = keys.base(name, incarnation)
     state = {k.decode(): v for k, v in client.hgetall(keys.tenant(name)).items()}
-    assert state["incarnation"].decode() == incarnation
+    base = keys.base(name, state["incarnation"].decode())
     records = {
         int(ball): BallRecord.unpack(packed)
         for ball, packed in client.hgetall(keys.derived(base, "balls")).items()

@@ -46,7 +46,7 @@ async def run(store: Store, name: str, *, ball: int, where: str, now_ms: int) ->
     if where == CLAIMED:
         stop(CLAIMED)
     arms, samples = await store.read_ball(tenant, ball=ball, record=claim.record)
-    children = children_of(tenant, ball=ball, record=claim.record, arms=arms, samples=samples)
+    children = children_of(tenant, record=claim.record, arms=arms, samples=samples)
     parts = {f.name: getattr(children, f.name) for f in fields(children)}
     staged = await store.stage(
         tenant,

@@ -3,7 +3,9 @@
 import json
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,7 +13,7 @@ from urllib.parse import urlsplit
 from service.algorithm import Config, Decision, Learner
 from service.api.schemas import TenantConfig
 from service.splitter import Splitter
-from service.store import Rewarded, Selected, Store, Tenant
+from service.store import Rewarded, Store, Tenant, new_decision_id
 
 NOW_MS = 1_700_000_000_000
 
@@ -34,6 +36,18 @@ def config_of(body: Mapping[str, Any]) -> Config:
     return Config.resolve(arms=arms if isinstance(arms, int) else len(arms), **wanted)
 
 
+@dataclass(frozen=True)
+class Played:
+    """What was selected, and under which id."""
+
+    decision_id: str
+    arm: int
+    ball: int
+    phase: str
+    at_ms: int
+    due: int | None
+
+
 class Engine:
     """One tenant at store level, in invented time; splits are seen through before going on."""
 
@@ -43,14 +57,20 @@ class Engine:
         self.clock = clock
         self.splitter = Splitter(store, clock_ms=lambda: self.clock[0])
 
-    async def select(self, x: float, *, decision_id: str | None = None) -> Selected:
+    async def select(self, x: float, *, decision_id: str | None = None) -> Played:
         """Selects, and waits for a split that is due."""
+        played = await self.select_only(x, decision_id=decision_id)
+        await self._split(played.due)
+        return played
+
+    async def select_only(self, x: float, *, decision_id: str | None = None) -> Played:
+        """Selects, and leaves a split that is due to others."""
+        decision_id = decision_id or new_decision_id(self.clock[0])
         selected = await self.store.select(
-            self.tenant, x=x, now_ms=self.clock[0], decision_id=decision_id
+            self.tenant, decision_id=decision_id, x=x, now_ms=self.clock[0]
         )
         assert selected is not None
-        await self._split(selected.due)
-        return selected
+        return Played(decision_id, **asdict(selected))
 
     async def reward(self, decision_id: str, reward: float) -> Rewarded:
         """Rewards, and waits for a split that is due."""
@@ -79,7 +99,7 @@ async def new_engine(store: Store, body: Mapping[str, Any]) -> Engine:
     """A new tenant on an open store."""
     tenant, created = await store.directory.create(
         new_name(),
-        body=body,
+        body_digest="",
         settings=TenantConfig.model_validate(body).settings(),
         key_hash="",
         now_ms=NOW_MS,
@@ -91,23 +111,32 @@ async def new_engine(store: Store, body: Mapping[str, Any]) -> Engine:
     return made
 
 
-def same(decision: Decision, selected: Selected | Mapping[str, Any]) -> bool:
+def same(decision: Decision, selected: Played | Mapping[str, Any]) -> bool:
     """Whether both played the same arm in the same ball and phase."""
     mine = (decision.arm, decision.ball.id, decision.phase)
-    if isinstance(selected, Selected):
+    if isinstance(selected, Played):
         return mine == (selected.arm, selected.ball, selected.phase)
     return mine == (int(selected["arm"]), selected["ball"], selected["phase"])
 
 
 class HttpClient:
-    """A plain HTTP client with one kept-alive connection to each of some services."""
+    """A plain HTTP client with a kept-alive connection for each address given."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._hosts = [HTTPConnection(urlsplit(url).netloc, timeout=30) for url in urls]
         self._turn = 0
+        # All at once: a worker that is busy with one leaves the next to another.
+        with ThreadPoolExecutor(len(self._hosts)) as pool:
+            list(pool.map(self._greet, self._hosts))
+
+    @staticmethod
+    def _greet(host: HTTPConnection) -> None:
+        for _ in range(20):
+            host.request("GET", "/openapi.json")
+            host.getresponse().read()
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer's JSON; each call goes to the next service in turn."""
+        """The answer's JSON; each call takes the next connection in turn."""
         host = self._hosts[self._turn % len(self._hosts)]
         self._turn += 1
         host.request(method, path, json.dumps(body), {"Content-Type": "application/json"})

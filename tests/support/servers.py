@@ -55,6 +55,17 @@ class Service:
         """The process ids of the workers: all descendants that run the app."""
         return [pid for pid in descendants(self.process.pid) if "spawn_main" in command_of(pid)]
 
+    def workers_with_connections(self) -> set[int]:
+        """The workers that hold a connection of some client."""
+        port = f":{int(self.url.rpartition(':')[2]):04X}"
+        rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        established = {row[9] for row in rows if row[1].endswith(port) and row[3] == "01"}
+        return {
+            pid
+            for pid in self.workers() or [self.process.pid]
+            if any(f"socket:[{inode}]" in sockets_of(pid) for inode in established)
+        }
+
     def store(self) -> int | None:
         """The process id of the private store, while it has one that runs."""
         servers = (pid for pid in descendants(self.process.pid) if is_store(pid))
@@ -97,6 +108,15 @@ def descendants(pid: int) -> list[int]:
         for child in (children_of(pid) if Path(f"/proc/{pid}").exists() else [])
         for member in [child, *descendants(child)]
     ]
+
+
+def sockets_of(pid: int) -> set[str]:
+    """The sockets that a process has open."""
+    links = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):  # it may be closed while we look
+            links.add(str(descriptor.readlink()))
+    return links
 
 
 def command_of(pid: int) -> str:

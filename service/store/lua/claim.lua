@@ -11,7 +11,7 @@
 -- ARGV[4]  now, ms
 -- ARGV[5]  lease, ms
 -- Derived  balls claims
--- Returns  {"claimed", the ball's packed record} {"busy", ms left} {"gone"}: split, or not full
+-- Returns  {"claimed", the ball's packed record} {"busy"} {"gone"}: split, or not full
 -- Cost     O(1)
 local tenant_key = KEYS[1]
 local incarnation = ARGV[1]
@@ -27,7 +27,7 @@ if not b or b.phase ~= ball.FLAGGED or b.asked > 0 then
 end
 local held = claim.read(base, id) or { first = 0, count = 0, token = token }
 if held.token ~= token and held.deadline > now then
-  return { "busy", held.deadline - now }
+  return { "busy" }
 end
 held.token, held.deadline = token, now + lease_ms
 claim.write(base, id, held)

@@ -21,7 +21,7 @@ local present = redis.call("HGET", tenant_key, "incarnation")
 if present then
   return { present == incarnation and "created" or "exists" }
 end
-local base = tenant_key .. ":" .. incarnation .. ":"
+local base = key.base(tenant_key, incarnation)
 redis.call("HSET", tenant_key, "incarnation", incarnation, "next_ball", 1, "depth", 0)
 redis.call("HSET", tenant_key, unpack(ARGV, CONSTANTS))
 redis.call("SET", key.arms(base, 0), arms)

@@ -12,7 +12,7 @@
 local tenant_key = KEYS[1]
 local incarnation = ARGV[1]
 
-local base = tenant_key .. ":" .. incarnation .. ":"
+local base = key.base(tenant_key, incarnation)
 if redis.call("HGET", tenant_key, "incarnation") == incarnation then
   redis.call("RENAME", tenant_key, key.deleted(base))
 elseif redis.call("EXISTS", key.deleted(base)) == 0 then

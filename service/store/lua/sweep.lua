@@ -6,20 +6,22 @@
 -- KEYS[1]  the tenant's hash, to name the others; a new tenant of this name is not touched
 -- ARGV[1]  incarnation that was deleted
 -- ARGV[2]  first ball
--- ARGV[3]  number of balls at the most
 -- Derived  deleted balls arms forward asked cells samples active flagged path claims
 -- Returns  {"more", next ball} {"swept"}
 -- Cost     O(balls of the call)
 local tenant_key = KEYS[1]
 local incarnation = ARGV[1]
 local first = tonumber(ARGV[2])
-local most = tonumber(ARGV[3])
+-- So many keys at the most take about a millisecond.
+local MOST_KEYS = 1000
 
-local base = tenant_key .. ":" .. incarnation .. ":"
+local base = key.base(tenant_key, incarnation)
 local state = redis.call("HMGET", key.deleted(base), "next_ball", "buckets")
 if not state[1] then
   return { "swept" }
 end
+local buckets = tonumber(state[2])
+local most = math.max(1, math.floor(MOST_KEYS / (buckets + 6)))
 local last = math.min(first + most, tonumber(state[1])) - 1
 local ids = {}
 for id = first, last do
@@ -36,8 +38,8 @@ for place, packed in ipairs(redis.call("HMGET", key.balls(base), unpack(ids))) d
     if b.phase == ball.FLAGGED then
       doomed[key.asked(base, b.id)] = true
       doomed[key.cells(base, b.id)] = true
-      for bucket = 0, tonumber(state[2]) - 1 do
-        redis.call("UNLINK", key.samples(base, b.id, bucket))
+      for bucket = 0, buckets - 1 do
+        doomed[key.samples(base, b.id, bucket)] = true
       end
     end
   end

@@ -2,16 +2,16 @@
 -- The packed record of a ball; the same layout as records.py.
 local ball = { ACTIVE = 1, FLAGGED = 2, SPLIT = 3 }
 
-local HEAD, TAIL = "BBI4I4I4I4I4I4", "I4I4dddddI4I4I4"
+local HEAD, TAIL = "BBI4I4I4I4ddd", "dddddI4I4I4"
 
 ball.PHASE = { "active", "flagged", "split" }
 
 function ball.unpack(id, packed)
   local b = { id = id }
   local rest
-  b.phase, b.depth, b.index, b.parent, b.arms, b.n, b.selects, b.cursor, rest =
+  b.phase, b.depth, b.index, b.arms, b.cursor, b.asked, b.n, b.selects, b.samples, rest =
     struct.unpack("<" .. HEAD, packed)
-  b.asked, b.samples, b.filled, b.total, b.bias, b.flag_at, b.k, b.first, b.left, b.right =
+  b.filled, b.total, b.bias, b.flag_at, b.k, b.first, b.left, b.right =
     struct.unpack("<" .. TAIL, packed, rest)
   return b
 end
@@ -27,12 +27,11 @@ function ball.save(base, b)
     b.phase,
     b.depth,
     b.index,
-    b.parent,
     b.arms,
-    b.n,
-    b.selects,
     b.cursor,
     b.asked,
+    b.n,
+    b.selects,
     b.samples,
     b.filled,
     b.total,

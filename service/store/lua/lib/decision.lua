@@ -4,6 +4,8 @@
 -- pointer leads to the slot. A record past window and retention counts as unknown.
 local decision = { OPEN = 1, REWARDED = 2, LAYOUT = "<BBdddI4I4I4I4" }
 
+local SLACK_MS = 60000
+
 local function fetch(base, slot, id)
   return redis.call("HGET", key.decisions(base, slot), id)
 end
@@ -48,7 +50,9 @@ function decision.open(t, d, hint)
   d.slot = string.format("%d", math.floor(d.at / t.slot_ms))
   d.state, d.reward, d.attempt = decision.OPEN, 0, 0
   decision.save(t, d)
-  local keep_ms = t.window_ms + t.retention_ms + t.slot_ms
+  -- Twice as long, or a minute longer: the clocks of two hosts that share a slot may differ.
+  local wanted_ms = t.window_ms + t.retention_ms
+  local keep_ms = wanted_ms + t.slot_ms + math.min(wanted_ms, SLACK_MS)
   redis.call("PEXPIRE", key.decisions(t.base, d.slot), keep_ms, "NX")
   if d.slot ~= hint then
     redis.call("SET", key.pointer(t.base, d.id), d.slot, "PX", keep_ms)

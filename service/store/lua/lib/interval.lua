@@ -9,7 +9,10 @@
 --   -UCB                    rewarded
 --   OVERDUE + selects       selected too often without a reward
 -- The hash `path` repeats each interval's best, so that a select reads its whole path in one call.
-local interval = { FRESH = -2 ^ 41, UNREWARDED = -2 ^ 40, OVERDUE = 2 ^ 40, PATIENCE = 16 }
+local interval = { FRESH = -2 ^ 41, UNREWARDED = -2 ^ 40, OVERDUE = 2 ^ 40 }
+
+-- As in learner.py: selected so often without a reward, a ball steps back.
+local UNREWARDED_SELECTS = 16
 
 function interval.index(x, depth)
   local size = 2 ^ depth
@@ -24,7 +27,7 @@ end
 local function score_of(b, confidence)
   if b.n > 0 then
     return -(b.total / b.n + b.bias + math.sqrt(confidence / b.n))
-  elseif b.selects < interval.PATIENCE then
+  elseif b.selects < UNREWARDED_SELECTS then
     return interval.UNREWARDED + b.selects
   end
   return interval.OVERDUE + b.selects

@@ -26,7 +26,7 @@ function tenant.at_revision(tenant_key, revision)
   end
   return {
     key = tenant_key,
-    base = tenant_key .. ":" .. field[2] .. ":",
+    base = key.base(tenant_key, field[2]),
     depth = tonumber(field[3]),
     window_ms = tonumber(field[4]),
     retention_ms = tonumber(field[5]),
@@ -43,7 +43,7 @@ function tenant.base_of(tenant_key, incarnation)
   if redis.call("HGET", tenant_key, "incarnation") ~= incarnation then
     return nil
   end
-  return tenant_key .. ":" .. incarnation .. ":"
+  return key.base(tenant_key, incarnation)
 end
 
 function tenant.count(tenant_key, counter, by)
