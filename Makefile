@@ -47,7 +47,7 @@ test-long: setup ## run the long tests only
 demo: setup ## start the service, replay an environment against it (EXIT=1 stops at the end)
 	$(BIN)/zooming demo $(if $(filter-out 0,$(EXIT)),--exit) $(ARGS)
 
-bench: setup ## measure the sub-partition, from 100 to 5,000 arms
+bench: setup ## measure sub-partitions, and the memory of balls and decisions
 	$(BIN)/zooming bench
 
 serve: setup ## start the service (ARGS="--port 9000" passes flags on)

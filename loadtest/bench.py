@@ -1,28 +1,88 @@
-"""`zooming bench`: how the time and memory of a sub-partition grow with the number of arms.
+"""`zooming bench`: what a sub-partition takes, and what balls and decisions take in the store.
 
 A flagged ball with 64 buckets and k = 4 holds 256 samples an arm. Two settings: the zigzag
 environment, whose clusters stay few, and arms that are all different, so that every arm is compared
 with every other (no noise, radius 0). Time is the best of three runs; memory is the peak that numpy
-and Python allocate.
+and Python allocate. For the store, a private one is filled in invented time.
 """
 
+import asyncio
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadtest.environments import zigzag
 from service.algorithm import SAMPLE, Config, Interval, sub_partition
+from service.api.schemas import TenantConfig
+from service.embedded import PrivateStore
+from service.splitter import Splitter
+from service.store import Store, Tenant, new_decision_id
 
 BUCKETS, K, NOISE = 64, 4, 0.01
 ARMS = (100, 250, 500, 1000, 2500, 5000)
 RUNS = 3
+DECISIONS = 5000
 
 
 def bench() -> None:
-    """Prints one row for each setting and number of arms, as it is measured."""
+    """Prints each figure as it is measured."""
+    _bench_sub_partition()
+    with (
+        TemporaryDirectory(prefix="zooming-bench-") as folder,
+        PrivateStore(Path(folder)) as private,
+    ):
+        asyncio.run(_bench_store(private.url))
+
+
+async def _bench_store(url: str) -> None:
+    print("\nThe store")
+    store, arms = Store(url), 10_000
+    try:
+        small = await _new_tenant(store, "small", arms=2)
+        for rate in (1000, 100, 1):
+            taken = await _bytes_a_decision(store, small, rate=rate, own_ids=False)
+            print(f"a decision, at {rate:>4} a second   {taken:4.0f} bytes")
+        taken = await _bytes_a_decision(store, small, rate=1000, own_ids=True)
+        print(f"… with an id of one's own      {taken:4.0f} bytes")
+        empty, started = await store.used_bytes(), time.perf_counter()
+        large = await _new_tenant(store, "large", arms=arms)
+        seconds, used = time.perf_counter() - started, await store.used_bytes()
+        print(f"creating {arms} arms, {2 * arms} balls   {seconds:.2f} s")
+        print(f"a ball of one arm              {(used - empty) / (2 * arms):4.0f} bytes")
+        started = time.perf_counter()
+        await store.directory.delete(large, now_ms=0)
+        print(f"deleting them                  {time.perf_counter() - started:.2f} s")
+    finally:
+        await store.close()
+
+
+async def _new_tenant(store: Store, name: str, *, arms: int) -> Tenant:
+    config = {"arms": arms, "horizon": 100_000, "noise": NOISE, "similarity": {"kind": "none"}}
+    settings = TenantConfig.model_validate(config).settings()
+    tenant, _ = await store.directory.create(
+        name, body_digest="", settings=settings, key_hash="", now_ms=0
+    )
+    await Splitter(store, clock_ms=lambda: 0).split(tenant, ball=0, wait_seconds=None)
+    return tenant
+
+
+async def _bytes_a_decision(store: Store, tenant: Tenant, *, rate: int, own_ids: bool) -> float:
+    # Each in an hour of its own, so that no two share a time slot.
+    start_ms = (rate + 5000 * own_ids) * 3_600_000
+    before = await store.used_bytes()
+    for number in range(DECISIONS):
+        now_ms = start_ms + number * 1000 // rate
+        decision_id = f"order-{number:014d}" if own_ids else new_decision_id(now_ms)
+        await store.select(tenant, decision_id=decision_id, x=0.5, now_ms=now_ms)
+    return (await store.used_bytes() - before) / DECISIONS
+
+
+def _bench_sub_partition() -> None:
     print(f"Sub-partition of a ball with {BUCKETS} buckets and k = {K}\n")
     titles = f"{'samples':>10}{'clusters':>10}{'seconds':>10}{'peak MB':>9}"
     print(f"{'arms are':<14}{'arms':>6}{titles}")

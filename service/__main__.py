@@ -78,8 +78,9 @@ def _demo(*, trials: int, port: int, exit: bool) -> None:  # the flag's name
 def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     bench = commands.add_parser(
         "bench",
-        help="measure how a sub-partition grows with the number of arms",
-        description="Measures time and peak memory of a sub-partition, from 100 to 5,000 arms.",
+        help="measure sub-partitions, and the memory of balls and decisions",
+        description="Measures time and peak memory of a sub-partition, from 100 to 5,000 arms, "
+        "and what balls and decisions take in the store.",
     )
     bench.set_defaults(run=_bench)
 

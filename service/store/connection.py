@@ -34,7 +34,9 @@ class Connection:
                 max_connections=_CONNECTIONS,
                 timeout=_SOCKET_SECONDS,
                 protocol=2,
-                socket_timeout=_SOCKET_SECONDS,
+                # `in_time` is the limit. A second one in the library may swallow its cancellation
+                # (Python 3.11's wait_for), and then all retries run.
+                socket_timeout=None,
                 socket_connect_timeout=_SOCKET_SECONDS,
                 retry=Retry(ExponentialWithJitterBackoff(base=0.01, cap=0.3), retries=8),
             )
@@ -60,7 +62,7 @@ class Connection:
             raise StoreUnsuitable(
                 f"The store is version {version}; Redis 7 or newer, or Valkey, is needed."
             )
-        policy = memory["maxmemory_policy"]
+        policy = memory.get("maxmemory_policy", "unknown")
         if policy != "noeviction":
             raise StoreUnsuitable(
                 f"The store's maxmemory-policy is '{policy}': it would drop state when memory runs "

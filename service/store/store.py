@@ -76,6 +76,11 @@ class Store:
         async with self._connection.in_time():
             await self._client.ping()
 
+    async def used_bytes(self) -> int:
+        """The memory that the server uses for all it holds."""
+        async with self._connection.in_time():
+            return int((await self._client.info("memory"))["used_memory"])
+
     async def verify(self) -> None:
         """Raises `StoreUnsuitable` for a server that is too old or evicts keys."""
         await self._connection.verify()
