@@ -19,27 +19,20 @@ def live(made: Learner) -> list[Ball]:
     return [ball for ball in made.balls if ball.phase != "split"]
 
 
-def test_round_robin_asks_each_arm_in_turn() -> None:
-    """The paper's text."""
-    made = learner(sampling="round_robin")
+@pytest.mark.parametrize(
+    "sampling, turns",
+    [("round_robin", [0, 1, 2, 0, 1, 2]), ("sequential", [0, 0, 1, 1, 2, 2])],
+)
+def test_whom_a_flagged_ball_asks(sampling: str, turns: list[int]) -> None:
+    """The paper's text says the one, its pseudocode the other; then the ball is full."""
+    made = learner(sampling=sampling)
     plays = []
     for _ in range(6):
         decision = made.select(0.5)
         plays.append(decision.arm)
         made.reward(decision, 0.0)
-    assert plays == [0, 1, 2, 0, 1, 2]
+    assert plays == turns
     assert made.balls[0].phase == "split"
-
-
-def test_sequential_fills_one_arm_after_the_other() -> None:
-    """Its pseudocode."""
-    made = learner(sampling="sequential")
-    plays = []
-    for _ in range(6):
-        decision = made.select(0.5)
-        plays.append(decision.arm)
-        made.reward(decision, 0.0)
-    assert plays == [0, 0, 1, 1, 2, 2]
 
 
 def test_round_robin_skips_full_arms() -> None:
