@@ -145,11 +145,11 @@ class Learner:
             decision = Decision(ball, self._next_in_turn(ball), x, "flagged")
             self._split(ball, flagged)
             return decision
-        start = ball.cursor if self.parameters.sampling == "round_robin" else 0
-        turns = ((start + step) % len(ball.arms) for step in range(len(ball.arms)))
+        turns = ((ball.cursor + step) % len(ball.arms) for step in range(len(ball.arms)))
         position = next(turn for turn in turns if ball.arms[turn] in flagged.asked)
         arm = ball.arms[position]
-        ball.cursor = (position + 1) % len(ball.arms)
+        if self.parameters.sampling == "round_robin":  # else it stays at 0
+            ball.cursor = (position + 1) % len(ball.arms)
         flagged.issued[arm] += 1
         if flagged.issued[arm] >= self.parameters.issue_limit(flagged.k):
             flagged.asked.discard(arm)

@@ -4,6 +4,7 @@ The partition is disjoint and complete; the counters agree with the records, and
 both; no key is without a TTL that should have one.
 """
 
+import math
 import struct
 from collections import Counter
 from typing import Any
@@ -189,7 +190,7 @@ def _members(member: bytes) -> range:
 
 def _score(record: BallRecord, first: int, confidence: float, *, ranged: bool) -> float:
     if record.n > 0:
-        return float(-(record.total / record.n + record.bias + (confidence / record.n) ** 0.5))
+        return -(record.total / record.n + record.bias + math.sqrt(confidence / record.n))
     if ranged:
         assert record.selects == 0
         return _FRESH + first

@@ -166,7 +166,7 @@ def replay_over_http(
         x = contexts()
         decision = learner.select(x)
         selected = client.call("POST", "/select", {"tenant": name, "context": x})
-        assert same(decision, selected), f"trial {trial}: {decision} but {selected}"
+        assert same(decision, selected), f"{body}, trial {trial}: {decision} but {selected}"
         value = reward(x, decision.arm)
         learner.reward(decision, value)
         client.call(

@@ -58,12 +58,13 @@ function flagged.pick(base, b, t)
     return ball.next_in_turn(b)
   end
   local asked = key.asked(base, b.id)
-  local from = t.sampling == "round_robin" and b.cursor or 0
-  local position = redis.call("BITPOS", asked, 1, from, -1, "BIT")
+  local position = redis.call("BITPOS", asked, 1, b.cursor, -1, "BIT")
   if position < 0 then
     position = redis.call("BITPOS", asked, 1, 0, -1, "BIT")
   end
-  b.cursor = (position + 1) % b.arms
+  if t.sampling == "round_robin" then -- else it stays at 0: the lowest arm is asked
+    b.cursor = (position + 1) % b.arms
+  end
   local issued = bump(base, b, position * (t.buckets + 2))
   if issued >= t.patience * b.k * t.buckets then
     ask_no_more(base, b, position)
