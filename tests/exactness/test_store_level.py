@@ -86,14 +86,14 @@ def test_any_configuration_any_order_of_rewards(
     async def run() -> None:
         store = Store(store_url)
         try:
-            await play(store, body, plays * 3, chance, delays)
+            await check_play(store, body, plays * 3, chance, delays)
         finally:
             await store.close()
 
     asyncio.run(run())
 
 
-async def play(
+async def check_play(
     store: Store, body: dict[str, Any], plays: list[float], chance: random.Random, delays: str
 ) -> None:
     """Plays all contexts; each step, some of the rewards that are due are handed in."""
@@ -134,7 +134,7 @@ def test_on_redis_and_on_valkey(server: Path, tmp_path: Path) -> None:
             for delays in ("in step", "late", "lost"):
                 chance = random.Random(delays)
                 plays = [chance.random() for _ in range(300)]
-                await play(store, body, plays, chance, delays)
+                await check_play(store, body, plays, chance, delays)
         finally:
             await store.close()
 
@@ -152,7 +152,7 @@ def test_every_dyadic_edge_lies_in_the_interval_to_its_right(store_url: str, x: 
         store = Store(store_url)
         try:
             body = {"arms": 2, "horizon": 2, "noise": 0.0, "neighbours": 1, "flag_coefficient": 0.0}
-            await play(store, body, [x] * 40, random.Random(0), "in step")
+            await check_play(store, body, [x] * 40, random.Random(0), "in step")
         finally:
             await store.close()
 

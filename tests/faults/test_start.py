@@ -212,7 +212,7 @@ def test_killed_supervisor_leaves_nothing_behind(tmp_path: Path) -> None:
         load = Load(service.url, tenants)
         with load:
             load.wait_for_trials(100)
-            kill_supervisor(service, stack, workers=3)
+            check_supervisor_killed(service, stack, workers=3)
             socket.create_server(("127.0.0.1", urlsplit(service.url).port)).close()
             service = stack.enter_context(running_service(tmp_path))
             load.url = service.url
@@ -227,10 +227,10 @@ def test_supervisor_killed_before_its_workers_are_up(tmp_path: Path) -> None:
     with ExitStack() as stack:
         service = stack.enter_context(running_service(tmp_path, workers=2, ready=False))
         wait_for(lambda: len(service.workers()) == 2)
-        kill_supervisor(service, stack, workers=2)
+        check_supervisor_killed(service, stack, workers=2)
 
 
-def kill_supervisor(service: Service, stack: ExitStack, *, workers: int) -> None:
+def check_supervisor_killed(service: Service, stack: ExitStack, *, workers: int) -> None:
     """Kills the first process of a service, and sees its workers, its store and all else end."""
     family = descendants(service.process.pid)
     assert len(service.workers()) == workers

@@ -8,10 +8,22 @@ from service.algorithm import Config, Learner
 from service.algorithm.learner import Ball
 
 
+PAIRS = [0.0, 1.0, 0.0, 1.0]
+
+
 def learner(arms: int = 3, **parameters: object) -> Learner:
     """Small enough to follow by hand."""
     wanted = {"horizon": 100, "noise": 0.1, "neighbours": 2} | parameters
     return Learner(Config.resolve(arms=arms, **wanted))  # type: ignore[arg-type]
+
+
+def split_into_pairs(**parameters: object) -> Learner:
+    """Four arms, two by two alike, and the root just split into balls of two."""
+    made = learner(arms=4, neighbours=1, cluster_ratio=0.5, **parameters)
+    for _ in range(4):
+        decision = made.select(0.5)
+        made.reward(decision, PAIRS[decision.arm])
+    return made
 
 
 def live(made: Learner) -> list[Ball]:
@@ -49,27 +61,19 @@ def test_round_robin_skips_full_arms() -> None:
 
 def test_children_are_numbered_left_half_first_by_centre() -> None:
     """And arms stay in catalogue order."""
-    made = learner(arms=4, neighbours=1, cluster_ratio=0.5)
-    values = [0.0, 1.0, 0.0, 1.0]
-    for _ in range(4):
-        decision = made.select(0.5)
-        made.reward(decision, values[decision.arm])
+    made = split_into_pairs()
     found = [(b.id, b.interval.index, b.arms) for b in live(made)]
     assert found == [(1, 0, [0, 2]), (2, 0, [1, 3]), (3, 1, [0, 2]), (4, 1, [1, 3])]
 
 
 def test_the_highest_ucb_wins_and_arms_take_turns_inside_the_ball() -> None:
     """Unrewarded balls first, by id."""
-    made = learner(arms=4, neighbours=1, cluster_ratio=0.5)
-    values = [0.0, 1.0, 0.0, 1.0]
-    for _ in range(4):
-        decision = made.select(0.5)
-        made.reward(decision, values[decision.arm])
+    made = split_into_pairs()
     plays = []
     for _ in range(5):
         decision = made.select(0.2)
         plays.append((decision.ball.id, decision.arm))
-        made.reward(decision, values[decision.arm])
+        made.reward(decision, PAIRS[decision.arm])
     assert plays == [(1, 0), (2, 1), (2, 3), (2, 1), (2, 3)]
 
 
@@ -100,11 +104,7 @@ def test_a_late_reward_goes_to_the_descendant_that_holds_it() -> None:
 
 def test_the_first_flagged_of_two_comes_first() -> None:
     """Two balls of one interval can be flagged together when rewards are late."""
-    made = learner(arms=4, neighbours=1, cluster_ratio=0.5, flag_coefficient=0.5 / np.log(100))
-    values = [0.0, 1.0, 0.0, 1.0]
-    for _ in range(4):
-        decision = made.select(0.5)
-        made.reward(decision, values[decision.arm])
+    made = split_into_pairs(flag_coefficient=0.5 / np.log(100))
     open_plays = [made.select(0.2) for _ in range(6)]
     for ball in (2, 1):
         for decision in [d for d in open_plays if d.ball.id == ball][:2]:
