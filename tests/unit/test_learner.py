@@ -7,7 +7,6 @@ from loadtest.environments import zigzag
 from service.algorithm import Config, Learner
 from service.algorithm.learner import Ball
 
-
 PAIRS = [0.0, 1.0, 0.0, 1.0]
 
 
