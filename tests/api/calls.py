@@ -85,3 +85,12 @@ def strict_json(text: str) -> Any:
 def content_of(store: "redis.Redis") -> dict[bytes, bytes]:
     """Everything there is in the store."""
     return {key: store.dump(key) or b"" for key in store.scan_iter(count=1000)}
+
+
+def balls_of(service: Service, tenant: str) -> list[dict[str, Any]]:
+    """The partition's balls."""
+    answer = call(service, "GET", f"/tenants/{tenant}/partition")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["tenant"] == tenant
+    balls: list[dict[str, Any]] = answer.json()["balls"]
+    return balls

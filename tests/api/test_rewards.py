@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from service.store.decision_ids import issue_time_ms
-from tests.api.calls import ONE_ARM, assert_problem, call, create, decide, reward, select
+from tests.api.calls import ONE_ARM, assert_problem, balls_of, call, create, decide, reward, select
 from tests.support.servers import Service, wait_for
 
 WINDOW_SECONDS = 0.3
@@ -43,11 +43,6 @@ def rewarded_in_time(service: Service, tenant: str) -> dict[str, Any]:
 
     rewarded: dict[str, Any] = wait_for(attempt)
     return rewarded
-
-
-def balls_of(service: Service, tenant: str) -> Any:
-    """The partition's balls."""
-    return call(service, "GET", f"/tenants/{tenant}/partition").json()["balls"]
 
 
 def counters_of(service: Service, tenant: str) -> Any:

@@ -11,6 +11,7 @@ from tests.api.calls import (
     CONFIG,
     ONE_ARM,
     assert_problem,
+    balls_of,
     call,
     content_of,
     create,
@@ -41,15 +42,6 @@ def delete(service: Service, tenant: str) -> None:
     """Deletes the tenant."""
     answer = call(service, "DELETE", f"/tenants/{tenant}")
     assert (answer.status_code, answer.content) == (204, b"")
-
-
-def balls_of(service: Service, tenant: str) -> list[dict[str, Any]]:
-    """The partition's balls."""
-    answer = call(service, "GET", f"/tenants/{tenant}/partition")
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["tenant"] == tenant
-    balls: list[dict[str, Any]] = answer.json()["balls"]
-    return balls
 
 
 def assert_covers(balls: list[dict[str, Any]], arms: list[str]) -> None:

@@ -23,7 +23,7 @@ from redis.retry import Retry
 from service.append_only import whole_records
 from service.embedded import PrivateStore, find_server
 from service.errors import StoreStartError
-from tests.support.servers import wait_for
+from tests.support.servers import processes_in, wait_for
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the parent-death signal and /proc are Linux's"
@@ -46,15 +46,6 @@ def data(server: Path, tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "data"
     yield folder
     wait_for(lambda: not processes_in(folder))
-
-
-def processes_in(folder: Path) -> list[str]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it may end while we look, and a dead one has no folder
-            if (process / "cwd").readlink() == folder:
-                found.append(process.name)
-    return found
 
 
 @contextmanager
@@ -204,7 +195,7 @@ def test_no_acknowledged_write_is_lost_to_kills_under_load(data: Path) -> None:
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, None])
 def test_ends_with_its_parent(data: Path, end: signal.Signals | None) -> None:
     with service(data) as (process, pid):
-        assert str(pid) in processes_in(data)
+        assert pid in processes_in(data)
         if end is None:
             process.communicate("leave without stop()\n")
         else:
@@ -247,7 +238,7 @@ def test_second_service_on_a_folder_is_refused(data: Path) -> None:
     with service(data) as (process, pid):
         with pytest.raises(StoreStartError, match=f"{data} .*process {process.pid}"):
             PrivateStore(data).start()
-        assert processes_in(data) == [str(pid)]
+        assert processes_in(data) == [pid]
 
 
 def test_server_keeps_the_folder_locked_without_its_service(data: Path) -> None:
