@@ -9,7 +9,7 @@ LUA := service/store/lua
 STYLUA_READY := tools/lua/node_modules/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-long demo bench serve constraints lua-tools clean
+.PHONY: help setup check format test test-long demo bench serve compose-env constraints lua-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: setup ## measure sub-partitions, and the memory of balls and decisions
 
 serve: setup ## start the service (ARGS="--port 9000" passes flags on)
 	$(BIN)/zooming serve $(ARGS)
+
+compose-env: ## make the keys for docker compose, in .env, once
+	@ops/compose-env.sh
 
 # Resolved under the oldest Python that is supported, so that every pin can be installed there.
 # async-timeout: redis asks for it before Python 3.11.3, which the resolving Python may not be.
