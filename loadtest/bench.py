@@ -49,9 +49,9 @@ async def _bench_store(url: str) -> None:
             print(f"a decision, at {rate:>4} a second   {taken:4.0f} bytes")
         taken = await _bytes_a_decision(store, small, rate=1000, own_ids=True)
         print(f"… with an id of one's own      {taken:4.0f} bytes")
-        empty, started = await store.used_bytes(), time.perf_counter()
+        empty, started = (await store.server()).memory_bytes, time.perf_counter()
         large = await _new_tenant(store, "large", arms=arms)
-        seconds, used = time.perf_counter() - started, await store.used_bytes()
+        seconds, used = time.perf_counter() - started, (await store.server()).memory_bytes
         print(f"creating {arms} arms, {2 * arms} balls   {seconds:.2f} s")
         print(f"a ball of one arm              {(used - empty) / (2 * arms):4.0f} bytes")
         started = time.perf_counter()
@@ -74,12 +74,12 @@ async def _new_tenant(store: Store, name: str, *, arms: int) -> Tenant:
 async def _bytes_a_decision(store: Store, tenant: Tenant, *, rate: int, own_ids: bool) -> float:
     # Each in an hour of its own, so that no two share a time slot.
     start_ms = (rate + 5000 * own_ids) * 3_600_000
-    before = await store.used_bytes()
+    before = (await store.server()).memory_bytes
     for number in range(DECISIONS):
         now_ms = start_ms + number * 1000 // rate
         decision_id = f"order-{number:014d}" if own_ids else new_decision_id(now_ms)
         await store.select(tenant, decision_id=decision_id, x=0.5, now_ms=now_ms)
-    return (await store.used_bytes() - before) / DECISIONS
+    return ((await store.server()).memory_bytes - before) / DECISIONS
 
 
 def _bench_sub_partition() -> None:

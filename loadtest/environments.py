@@ -5,8 +5,11 @@ with values in [0, 1]. Nothing here learns or knows the service. An environment 
 can be pickled; all chance comes from a seed or from the generator that is handed in.
 """
 
-from collections.abc import Mapping
+import importlib
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol, Self
 
 import numpy as np
@@ -16,6 +19,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PIECES = 8  # straight pieces in a random curve of `finite_types`
+TYPES = 4  # of the environment `types`
 
 
 class Curves(Protocol):
@@ -154,6 +158,43 @@ def permuted(env: Environment, *, seed: int) -> Environment:
     order = np.random.default_rng(seed).permutation(env.arms)
     features = {name: values[order] for name, values in env.features.items()}
     return replace(env, mean_curves=env.mean_curves.take(order), features=features)
+
+
+def load(name: str, *, arms: int, noise: float, seed: int) -> Environment:
+    """The environment of this name, or one's own, given as MODULE:FUNCTION.
+
+    The function is called as `function(arms, noise=noise)` and returns an `Environment`; its module
+    is looked for in the working directory too. A process of its own must be able to import it.
+    """
+    match name:
+        case "zigzag":
+            return zigzag(arms, noise=noise)
+        case "types":
+            types = min(TYPES, arms)
+            return finite_types(arms, types=types, noise=noise, lipschitz=1.0, seed=seed)
+        case "continuum":
+            return continuum(arms, noise=noise, lipschitz=1.0)
+        case "bernoulli":
+            return bernoulli(zigzag(arms, noise=noise))
+        case _:
+            return _own(name)(arms, noise=noise)
+
+
+def _own(name: str) -> Callable[..., Environment]:
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise ValueError(
+            f"there is no environment '{name}': use zigzag, types, continuum, bernoulli, or your "
+            "own as MODULE:FUNCTION"
+        )
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: Callable[..., Environment] = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"the environment '{name}' cannot be loaded: {error}") from error
+    return found
 
 
 def _even(arms: int) -> Floats:

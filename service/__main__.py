@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from service.errors import ZoomingError
@@ -17,6 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_serve(commands)
     _add_demo(commands)
+    _add_loadtest(commands)
     _add_bench(commands)
     options = vars(parser.parse_args(arguments))
     run = options.pop("run")
@@ -73,6 +75,29 @@ def _demo(*, trials: int, port: int, exit: bool) -> None:  # the flag's name
     from loadtest.demo import demo
 
     demo(trials=trials, port=port, stay=not exit)
+
+
+def _add_loadtest(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    from loadtest.flags import DESCRIPTION, add_flags
+
+    parser = commands.add_parser(
+        "loadtest",
+        help="replay an environment against a running service, and report on it",
+        description=DESCRIPTION,
+    )
+    add_flags(parser)
+    parser.set_defaults(run=partial(_loadtest, parser))
+
+
+def _loadtest(parser: argparse.ArgumentParser, **flags: object) -> int:
+    from loadtest.loadtest import loadtest
+    from loadtest.plan import Plan
+
+    try:
+        plan = Plan.load(flags)
+    except ValueError as error:
+        parser.error(str(error))
+    return loadtest(plan)
 
 
 def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

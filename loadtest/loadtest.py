@@ -1,0 +1,119 @@
+"""`zooming loadtest`: tenants made, traffic sent, counts compared, a report written.
+
+The process that runs this leads: it sends no load, it shows what the others hand over.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from loadtest.counts import Count, request_counts, tenant_counts
+from loadtest.crew import Crew
+from loadtest.display import Display
+from loadtest.plan import Access, Plan
+from loadtest.record import Record
+from loadtest.report import Report
+from loadtest.target import Metrics, Target
+
+# A service counts a request after its answer has left; the last one may take a moment.
+AGREE_SECONDS = 3.0
+_SAMPLES = 50  # readings of the metrics during a test
+_SHORTEST_SAMPLE_SECONDS = 1.0
+
+
+def loadtest(plan: Plan) -> int:
+    """Runs the test, for ever if so planned; 0 when everything held, else 1."""
+    # By default SIGTERM would end this process before it has deleted its tenants.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    admin_key = os.environ.get("ZOOMING_ADMIN_KEY", "")
+    metrics_key = os.environ.get("ZOOMING_METRICS_KEY", "")
+    with Target(plan.url, admin_key=admin_key, metrics_key=metrics_key) as target:
+        target.verify()
+        while True:
+            report = _run(plan, target)
+            print(report.summary(), flush=True)
+            if plan.report is not None:
+                report.write(plan.report)
+                print(f"\nThe report is in {plan.report}", flush=True)
+            if report.interrupted or not plan.forever:
+                return 0 if report.passed else 1
+
+
+def _run(plan: Plan, target: Target) -> Report:
+    names = plan.tenant_names()
+    tenants = target.create(names, plan.configuration)
+    try:
+        before = target.metrics()
+        record = _replay(plan, target, tenants)
+        return Report.of(plan, record, _compare(plan, target, record, before))
+    finally:
+        if not plan.keep:
+            target.delete(names)
+
+
+def _replay(plan: Plan, target: Target, tenants: list[Access]) -> Record:
+    record, display = Record(), Display(plan)
+    with Crew(plan, tenants=tenants) as crew, _sampling(plan, target, record):
+        record.start = crew.start()
+        with _ending_gracefully(crew, record):
+            for tally in crew.tallies():
+                if tally is not None:
+                    record.add(tally)
+                display.show(record)
+    return record
+
+
+def _compare(plan: Plan, target: Target, record: Record, before: Metrics | None) -> list[Count]:
+    """The counts, as soon as they agree, or as they still are after a while."""
+    names = plan.tenant_names()
+    deadline = time.monotonic() + AGREE_SECONDS
+    while True:
+        after = target.metrics()
+        counts = tenant_counts(record, names, target.counts(names, after))
+        if before is not None and after is not None:
+            counts += request_counts(record, before, after, judged=not plan.shared)
+        if all(count.equal for count in counts if count.judged) or time.monotonic() > deadline:
+            return counts
+        time.sleep(0.1)
+
+
+@contextmanager
+def _sampling(plan: Plan, target: Target, record: Record) -> Iterator[None]:
+    """Reads the metrics now and then, in a thread: a stalled service must not stall the display."""
+    every = max(_SHORTEST_SAMPLE_SECONDS, (plan.expected_seconds or 0.0) / _SAMPLES)
+    over = threading.Event()
+
+    def sample() -> None:
+        while not over.wait(every):
+            metrics = target.metrics()
+            if metrics is not None:
+                record.samples.append(metrics)
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def _ending_gracefully(crew: Crew, record: Record) -> Iterator[None]:
+    """The first SIGINT or SIGTERM ends the test with its report; the second ends everything."""
+
+    def end(number: int, _: object) -> None:
+        signal.signal(number, signal.default_int_handler)
+        record.interrupted = True
+        crew.stop()
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    previous = [signal.signal(number, end) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, previous, strict=True):
+            signal.signal(number, handler)
