@@ -80,9 +80,7 @@ class Plan:
         given = dict(flags)
         noise, arms = given.pop("noise"), given.pop("arms")
         name, preset = given["environment"], given.pop("preset")
-        thresholds = Thresholds(
-            **{field.name: given.pop(field.name) for field in fields(Thresholds)}
-        )
+        limits = {field.name: given.pop(field.name) for field in fields(Thresholds)}
         given["environment"] = environments.load(name, arms=arms, noise=noise, seed=given["seed"])
         given["delay"] = Delay.parse(given["delay"])
         given["parameters"] = dict(given.pop("parameters")) | ({"preset": preset} if preset else {})

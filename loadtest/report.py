@@ -119,7 +119,9 @@ def _setup(plan: Plan) -> dict[str, Any]:
         "environment": plan.environment_name,
         "arms": plan.environment.arms,
         "noise": plan.environment.noise,
-        "loop": open_loop if plan.rate else f"closed, {plan.clients} clients",
+        "loop": f"open, {plan.rate:g} selects a second"
+        if plan.rate
+        else f"closed, {plan.clients} clients",
         "length": length,
         "tenants": plan.tenants,
         "reward delay, seconds": str(plan.delay),
