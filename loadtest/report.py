@@ -113,7 +113,6 @@ def judge(plan: Plan, record: Record) -> list[Verdict]:
 
 def _setup(plan: Plan) -> dict[str, Any]:
     length = f"{plan.seconds:g} s" if plan.seconds is not None else f"{plan.trials} trials"
-    loop = f"open, {plan.rate} selects a second" if plan.rate else f"closed, {plan.clients} clients"
     return {
         "service": plan.url,
         "environment": plan.environment_name,
