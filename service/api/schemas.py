@@ -182,7 +182,7 @@ class TenantState(BaseModel):
     tenant: str
     created_at: datetime
     config: dict[str, Any]
-    counters: dict[str, int]
+    counters: dict[str, int | float]
 
 
 class Ball(BaseModel):

@@ -18,7 +18,7 @@ from service.api.schemas import (
     TenantState,
 )
 from service.errors import Conflict, UnknownTenant
-from service.store import BallRecord, Tenant
+from service.store import BallRecord, Tenant, TenantStats
 
 router = APIRouter(prefix="/tenants", tags=["tenants"])
 
@@ -82,7 +82,7 @@ async def read_tenant(tenant: Name, request: Request, here: Here, key: Key) -> T
         tenant=tenant,
         created_at=datetime.fromtimestamp(found.created_at_ms / 1000, UTC),
         config=dict(found.settings),
-        counters=await here.store.directory.stats(found),
+        counters=_counters(await here.store.directory.stats(found, now_ms=clock_ms())),
     )
 
 
@@ -114,6 +114,17 @@ async def read_partition(tenant: Name, request: Request, here: Here, key: Key) -
     # Off the event loop: with many thousands of balls this takes a second.
     content = await asyncio.to_thread(_partition_json, found, balls)
     return Response(content, media_type="application/json")
+
+
+def _counters(stats: TenantStats) -> dict[str, int | float]:
+    return {
+        **stats.counters,
+        **{f"clusters_{depth}": count for depth, count in stats.clusters.items()},
+        **{f"decisions_{state}": count for state, count in stats.decisions.items()},
+        "reward_sum": stats.reward_sum,
+        "regret_upper": stats.regret_upper,
+        "regret_estimate": stats.regret_estimate,
+    }
 
 
 def _partition_json(tenant: Tenant, balls: list[tuple[int, BallRecord, list[int]]]) -> str:

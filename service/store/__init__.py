@@ -1,8 +1,10 @@
 """All of Redis: the keys, the records, the scripts, and a typed function in front of each."""
 
 from service.store.children import Children, pack_children
+from service.store.connection import ServerState
 from service.store.decision_ids import new_decision_id
 from service.store.records import BallRecord
+from service.store.stats import TenantStats
 from service.store.store import LEASE_MS, Rewarded, Selected, Store
 from service.store.tenant import Tenant
 
@@ -12,8 +14,10 @@ __all__ = [
     "Children",
     "Rewarded",
     "Selected",
+    "ServerState",
     "Store",
     "Tenant",
+    "TenantStats",
     "new_decision_id",
     "pack_children",
 ]

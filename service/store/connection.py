@@ -5,9 +5,11 @@ outside this package knows the client library.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -23,10 +25,33 @@ _CONNECTIONS = 64
 _OLDEST_VERSION = 7
 
 
+class Observer(Protocol):
+    """Who wants to know how the store is doing."""
+
+    def step_took(self, step: str, seconds: float) -> None:
+        """A step was answered."""
+
+    def store_failed(self, kind: str) -> None:
+        """A call was not answered, or was refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """The server's memory, and when it has its writes on disk.
+
+    `durability` is the server's `appendfsync`, `off` without an append-only file, or `unknown`.
+    """
+
+    memory_bytes: int
+    memory_limit_bytes: int
+    durability: str
+
+
 class Connection:
     """A pool of connections to one server; safe to retry, since every step is idempotent."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, observer: Observer | None = None) -> None:
+        self._observer = observer
         # Any: the library's types do not know that replies are bytes unless decoding is asked for.
         self.client: Any = Redis.from_pool(
             BlockingConnectionPool.from_url(
@@ -48,9 +73,37 @@ class Connection:
 
     async def step(self, step: str, key: str, *args: Any) -> list[Any]:
         """Runs a script; the reply's first item is its status word."""
+        started = time.perf_counter()
         async with self.in_time():
             status, *rest = await scripts.call(self.client, step, key=key, args=args)
+        self._observe(step, started)
         return [status.decode(), *rest]
+
+    async def same_step(self, step: str, calls: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+        """Runs a script once for each key and its arguments, in one round trip."""
+        started = time.perf_counter()
+        async with self.in_time():
+            replies = await scripts.call_all(self.client, step, calls)
+        self._observe(step, started)
+        return [[status.decode(), *rest] for status, *rest in replies]
+
+    async def server(self) -> ServerState:
+        """How the server is doing."""
+        async with self.in_time():
+            memory = await self.client.info("memory")
+            persistence = await self.client.info("persistence")
+            try:
+                fsync = (await self.client.config_get("appendfsync"))["appendfsync"]
+            except (
+                ResponseError,
+                KeyError,
+            ):  # a hosted server may hide it
+                fsync = "unknown"
+        return ServerState(
+            memory_bytes=memory["used_memory"],
+            memory_limit_bytes=memory["maxmemory"] or memory["total_system_memory"],
+            durability=fsync if persistence["aof_enabled"] else "off",
+        )
 
     async def verify(self) -> None:
         """Raises `StoreUnsuitable` for a server that is too old or evicts keys."""
@@ -76,8 +129,17 @@ class Connection:
             async with asyncio.timeout(TIME_LIMIT_SECONDS):
                 yield
         except TimeoutError as error:
-            raise StoreUnavailable("timeout", "no answer in time") from error
+            raise self._unavailable("timeout", "no answer in time") from error
         except ResponseError as error:
-            raise StoreUnavailable("refused", str(error)) from error
+            raise self._unavailable("refused", str(error)) from error
         except (RedisError, OSError) as error:
-            raise StoreUnavailable("unreachable", str(error)) from error
+            raise self._unavailable("unreachable", str(error)) from error
+
+    def _observe(self, step: str, started: float) -> None:
+        if self._observer is not None:
+            self._observer.step_took(step, time.perf_counter() - started)
+
+    def _unavailable(self, kind: str, reason: str) -> StoreUnavailable:
+        if self._observer is not None:
+            self._observer.store_failed(kind)
+        return StoreUnavailable(kind, reason)

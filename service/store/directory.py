@@ -16,9 +16,11 @@ from service.errors import UnknownTenant
 from service.store import keys
 from service.store.children import ball_record
 from service.store.connection import Connection
+from service.store.stats import TenantStats
 from service.store.tenant import Tenant, TenantCache
 
 _UNLINKED_AT_ONCE = 500
+_READ_AT_ONCE = 100
 
 
 class Directory:
@@ -61,6 +63,8 @@ class Directory:
             "window_ms": tenant.window_ms,
             "retention_ms": tenant.retention_ms,
             "slot_ms": tenant.slot_ms,
+            "section_ms": tenant.section_ms,
+            "created_at_ms": tenant.created_at_ms,
             "confidence": repr(parameters.confidence),
             "buckets": parameters.buckets,
             "patience": parameters.patience,
@@ -75,6 +79,7 @@ class Directory:
             tenant.incarnation,
             ball_record(config, Interval(0, 0), arms=config.arms).pack(),
             np.arange(config.arms, dtype="<u4").tobytes(),
+            tenant.created_at_ms,
             *(part for item in constants.items() for part in item),
         )
         if status == "created":
@@ -140,21 +145,41 @@ class Directory:
 
     async def names(self) -> list[str]:
         """The tenants there are, in the order of their names."""
+        listed = await self._listed()
         async with self._connection.in_time():
-            listed = sorted(name.decode() for name in await self._client.hkeys(keys.REGISTRY))
             pipeline = self._client.pipeline(transaction=False)
             for name in listed:
                 pipeline.exists(keys.tenant(name))
             present = await pipeline.execute()
         return [name for name, there in zip(listed, present, strict=True) if there]
 
-    async def stats(self, tenant: Tenant) -> dict[str, int]:
+    async def stats(self, tenant: Tenant, *, now_ms: int) -> TenantStats:
         """The tenant's counters, at one moment."""
-        status, *pairs = await self._connection.step("stats", tenant.key, tenant.incarnation)
+        status, *reply = await self._connection.step("stats", tenant.key, tenant.incarnation)
         if status == "gone":
             raise UnknownTenant(tenant.name)
-        names = [name.decode() for name in pairs[::2]]
-        return dict(zip(names, map(int, pairs[1::2]), strict=True))
+        return TenantStats.from_reply(tenant.name, reply, now_ms=now_ms)
+
+    async def all_stats(self, *, now_ms: int) -> list[TenantStats]:
+        """Every tenant's counters, in portions, so that nobody waits long meanwhile."""
+        names = await self._listed()
+        found: list[TenantStats] = []
+        for start in range(0, len(names), _READ_AT_ONCE):
+            portion = names[start : start + _READ_AT_ONCE]
+            replies = await self._connection.same_step(
+                "stats", [(keys.tenant(name), "") for name in portion]
+            )
+            found += [
+                TenantStats.from_reply(name, reply, now_ms=now_ms)
+                for name, (status, *reply) in zip(portion, replies, strict=True)
+                if status == "stats"
+            ]
+        return found
+
+    async def _listed(self) -> list[str]:
+        """The tenants on the list; some may just have been deleted."""
+        async with self._connection.in_time():
+            return sorted(name.decode() for name in await self._client.hkeys(keys.REGISTRY))
 
     async def delete(self, tenant: Tenant, *, now_ms: int) -> None:
         """Deletes the tenant; when this returns, its memory is given back too.

@@ -11,7 +11,8 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
       deleted                        the tenant's hash, once it is deleted, until all is swept
       balls                          hash: ball -> packed record (records.py)
       path                           hash: "a:d:i" -> best active ball of that interval and its
-                                     rank, "f:d:i" -> the flagged ball that is first in its queue
+                                     rank, "f:d:i" -> the flagged ball that is first in its queue,
+                                     "m:d:i" -> the best mean of a ball of that interval
       claims                         hash: ball -> deadline, children reserved, token
       arms:<ball>                    string: the arm set, u32 each
       forward:<ball>                 string: for each half and arm, child and position in it
@@ -19,9 +20,12 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
       cells:<ball>                   u32 array: for each arm issued, full cells, count of each cell
       samples:<ball>:<bucket>        string: packed samples, in order of arrival
       active:<depth>:<index>         sorted set: active balls of an interval by rank
+      means:<depth>:<index>          sorted set: rewarded balls of an interval, best mean first
       flagged:<depth>:<index>        sorted set: flagged balls of an interval by flagging order
+      waiting                        sorted set: all flagged balls by the time of their flagging
       decisions:<slot>               hash: decision id -> packed record, a hash a time slot
       pointer:<decision id>          string: the slot of a decision whose id does not tell it
+      ledger                         string: decisions issued and rewarded, by section of time
 """
 
 REGISTRY = "zooming:tenants"
@@ -33,12 +37,15 @@ DERIVED: dict[str, tuple[str, ...]] = {
     "balls": (),
     "path": (),
     "claims": (),
+    "waiting": (),
+    "ledger": (),
     "arms": ("ball",),
     "forward": ("ball",),
     "asked": ("ball",),
     "cells": ("ball",),
     "samples": ("ball", "bucket"),
     "active": ("depth", "index"),
+    "means": ("depth", "index"),
     "flagged": ("depth", "index"),
     "decisions": ("slot",),
     "pointer": ("decision_id",),

@@ -5,6 +5,7 @@ moment is invisible, and two versions of the service share a store without knowi
 """
 
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -67,3 +68,21 @@ async def call(client: "Redis", step: str, *, key: str, args: tuple[Any, ...]) -
     except NoScriptError:
         reply = await client.eval(compose(step), 1, key, *args)
     return list(reply)
+
+
+async def call_all(client: "Redis", step: str, calls: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """Runs the step for each key with its arguments, in one round trip."""
+    pipeline = client.pipeline(transaction=False)
+    for key, *args in calls:
+        pipeline.evalsha(_sha(step), 1, key, *args)
+    replies = []
+    for (key, *args), reply in zip(
+        calls, await pipeline.execute(raise_on_error=False), strict=True
+    ):
+        if isinstance(reply, NoScriptError):
+            replies.append(await call(client, step, key=key, args=tuple(args)))
+        elif isinstance(reply, Exception):
+            raise reply
+        else:
+            replies.append(list(reply))
+    return replies

@@ -14,7 +14,7 @@ from service.algorithm import SAMPLE
 from service.errors import StaleTenant, UnknownTenant
 from service.store import keys
 from service.store.children import Children
-from service.store.connection import Connection
+from service.store.connection import Connection, Observer, ServerState
 from service.store.decision_ids import issue_time_ms
 from service.store.directory import Directory
 from service.store.records import BallRecord
@@ -62,8 +62,8 @@ class Claim:
 class Store:
     """All state of the service, on one Redis or Valkey."""
 
-    def __init__(self, url: str) -> None:
-        self._connection = Connection(url)
+    def __init__(self, url: str, *, observer: Observer | None = None) -> None:
+        self._connection = Connection(url, observer=observer)
         self._client = self._connection.client
         self.directory = Directory(self._connection)
 
@@ -76,10 +76,9 @@ class Store:
         async with self._connection.in_time():
             await self._client.ping()
 
-    async def used_bytes(self) -> int:
-        """The memory that the server uses for all it holds."""
-        async with self._connection.in_time():
-            return int((await self._client.info("memory"))["used_memory"])
+    async def server(self) -> ServerState:
+        """The server's memory and durability."""
+        return await self._connection.server()
 
     async def verify(self) -> None:
         """Raises `StoreUnsuitable` for a server that is too old or evicts keys."""

@@ -6,6 +6,7 @@ cached tenant can never open a revoked key or answer for one deleted.
 """
 
 import json
+import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ _CACHED_BYTES = 1 << 25
 # and a tenant has at most this many slots at a time.
 _SHORTEST_SLOT_MS = 200
 _MOST_SLOTS = 36_000
+# A few less than the ledger's ring has: clocks of several hosts may differ.
+_SECTIONS = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,11 @@ class Tenant:
     def slot_ms(self) -> int:
         """The length of the time slots that decisions are kept in."""
         return max(_SHORTEST_SLOT_MS, (self.window_ms + self.retention_ms) // _MOST_SLOTS)
+
+    @property
+    def section_ms(self) -> int:
+        """The length of the sections of time that decisions are counted in."""
+        return math.ceil((self.window_ms + self.retention_ms) / _SECTIONS)
 
     def document(self) -> str:
         """What the store keeps for `from_document`."""

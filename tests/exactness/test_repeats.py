@@ -9,7 +9,7 @@ import pytest
 from service.store import Store, scripts
 from service.store.keys import DELETIONS
 from tests.exactness.test_store_level import check_play
-from tests.support.engine import new_engine
+from tests.support.engine import counters_of, new_engine
 
 BODY = {"arms": 12, "horizon": 1000, "noise": 0.05, "neighbours": 2, "flag_coefficient": 0.05}
 
@@ -44,7 +44,7 @@ def test_a_lost_reply_changes_nothing(
             plays = [chance.random() for _ in range(400)]
             body = BODY | {"similarity": {"kind": similarity}}
             await check_play(store, body, plays, chance, "in step")
-            assert await store.directory.stats((await new_engine(store, body)).tenant)
+            assert await counters_of(store, (await new_engine(store, body)).tenant)
         finally:
             await store.close()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.engine import Engine, engine
+from tests.support.engine import Engine, counters_of, engine
 
 BODY: dict[str, Any] = {
     "arms": 5,
@@ -39,7 +39,7 @@ def test_a_flagged_ball_sets_a_silent_arm_aside(store_url: str) -> None:
         async with engine(store_url, BODY) as made:
             rng = np.random.default_rng(0)
             plays = await play(made, rng.random(200), silent=SILENT)
-            counters = await made.store.directory.stats(made.tenant)
+            counters = await counters_of(made.store, made.tenant)
             assert counters["splits"] >= 1
             # One more: the play that found the ball full, whoever's turn it was.
             assert plays["flagged", SILENT] <= ISSUE_LIMIT + 1
@@ -128,7 +128,7 @@ def test_a_full_ball_plays_all_arms_in_turn_until_it_is_split(store_url: str) ->
             # The claim runs out: the next one that meets the ball is asked to take it over.
             made.clock[0] += 10_000
             assert (await made.select(0.5)).due == 0
-            counters = await made.store.directory.stats(made.tenant)
+            counters = await counters_of(made.store, made.tenant)
             assert counters["splits"] == 1
 
     asyncio.run(run())

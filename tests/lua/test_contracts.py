@@ -12,7 +12,7 @@ import redis
 from service.algorithm import Interval
 from service.store import BallRecord, Store, keys, scripts
 from service.store.children import ball_record
-from tests.support.engine import NOW_MS, config_of, new_engine
+from tests.support.engine import NOW_MS, config_of, counters_of, new_engine
 
 BODY: dict[str, Any] = {
     "arms": 6,
@@ -46,8 +46,8 @@ def listed(step: str, label: str) -> list[str]:
 
 def derived_kinds(step: str) -> set[str]:
     """The kinds of derived keys that the header lists."""
-    line = re.search(r"^Derived +(.+)$", header_of(step), re.MULTILINE)
-    return set(line[1].split()) - {"(none)"} if line else set()
+    lines = re.search(r"^Derived +(.+?)^Returns", header_of(step), re.MULTILINE | re.DOTALL)
+    return set(lines[1].split()) if lines else set()
 
 
 def test_every_script_on_disk_is_a_known_step() -> None:
@@ -159,7 +159,7 @@ async def _whole_life(url: str) -> None:
                 late.append(selected.decision_id)
         for decision_id in late:
             await made.reward(decision_id, 0.4)
-        await store.directory.stats(made.tenant)
+        await counters_of(store, made.tenant)
         await store.directory.delete(made.tenant, now_ms=NOW_MS)
     finally:
         await store.close()

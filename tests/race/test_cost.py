@@ -12,7 +12,7 @@ from typing import Any
 
 import redis
 
-from tests.support.engine import engine
+from tests.support.engine import counters_of, engine
 
 TRIALS = 150
 # The worst cases are a select of a ball that was never selected, and a reward that flags its ball.
@@ -67,7 +67,7 @@ def worst(url: str, client: "redis.Redis", body: dict[str, Any]) -> tuple[int, i
                 most["reward"] = max(most["reward"], sum(counts.values()))
                 if rewarded.due is not None:
                     await made.splitter.split(made.tenant, ball=rewarded.due, wait_seconds=None)
-            counters = await made.store.directory.stats(made.tenant)
+            counters = await counters_of(made.store, made.tenant)
             return most["select"], most["reward"], counters["active"] + counters["flagged"]
 
     return asyncio.run(run())

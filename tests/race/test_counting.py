@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
@@ -16,7 +17,7 @@ from service.splitter import Splitter
 from service.store import Store, new_decision_id
 from service.store.keys import DELETIONS, REGISTRY
 from service.store.scripts import compose
-from tests.support.engine import NOW_MS, engine, new_engine, new_name
+from tests.support.engine import NOW_MS, counters_of, engine, new_engine, new_name
 
 BODY: dict[str, Any] = {
     "arms": 20,
@@ -68,10 +69,10 @@ def test_64_clients_in_four_processes_lose_and_double_nothing(store_url: str) ->
         async with engine(store_url, BODY) as made:
             return made.tenant.name
 
-    async def stats(name: str) -> dict[str, int]:
+    async def stats(name: str) -> Mapping[str, int]:
         store = Store(store_url)
         try:
-            return await store.directory.stats(await store.directory.read(name))
+            return await counters_of(store, await store.directory.read(name))
         finally:
             await store.close()
 
@@ -104,7 +105,7 @@ def test_one_decision_rewarded_100_times_at_once_counts_once(store_url: str) -> 
                 for attempt in range(100)
             ]
             statuses = Counter(answer.status for answer in await asyncio.gather(*rewards))
-            counters = await made.store.directory.stats(made.tenant)
+            counters = await counters_of(made.store, made.tenant)
             assert counters["rewards_applied"] == 1
             return statuses
 
@@ -120,7 +121,7 @@ def test_one_decision_id_selected_100_times_at_once_is_one_decision(store_url: s
                 *(made.select(0.3, decision_id="mine") for _ in range(100))
             )
             assert len({(a.arm, a.ball, a.at_ms) for a in answers}) == 1
-            counters = await made.store.directory.stats(made.tenant)
+            counters = await counters_of(made.store, made.tenant)
             assert counters["trials_flagged"] == 1
 
     asyncio.run(run())
@@ -145,7 +146,7 @@ def test_20_workers_that_see_suff_data_make_one_split(store_url: str) -> None:
             await asyncio.gather(
                 *(s.split(made.tenant, ball=due, wait_seconds=None) for s in splitters)
             )
-            counters = await made.store.directory.stats(made.tenant)
+            counters = await counters_of(made.store, made.tenant)
             assert (counters["splits"], counters["flagged"]) == (1, 0)
             assert counters["next_ball"] == 1 + counters["active"], "ids were wasted"
         finally:

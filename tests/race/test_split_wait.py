@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from service.store import LEASE_MS
-from tests.support.engine import Engine, engine
+from tests.support.engine import Engine, counters_of, engine
 
 BODY: dict[str, Any] = {"arms": 4, "horizon": 1000, "noise": 0.1, "neighbours": 1}
 
@@ -35,10 +35,10 @@ def test_the_wait_ends_and_the_split_goes_on(store_url: str) -> None:
             started = time.monotonic()
             await made.splitter.split(made.tenant, ball=ball, wait_seconds=0.1)
             assert time.monotonic() - started >= 0.1
-            assert (await made.store.directory.stats(made.tenant))["splits"] == 0
+            assert (await counters_of(made.store, made.tenant))["splits"] == 0
             made.clock[0] += LEASE_MS
             await made.splitter.split(made.tenant, ball=ball, wait_seconds=None)
-            assert (await made.store.directory.stats(made.tenant))["splits"] == 1
+            assert (await counters_of(made.store, made.tenant))["splits"] == 1
 
     asyncio.run(run())
 
@@ -57,7 +57,7 @@ def test_a_client_that_goes_away_does_not_take_the_split_with_it(store_url: str)
             await asyncio.gather(request, return_exceptions=True)
             assert request.cancelled()
             await made.splitter.close()
-            assert (await made.store.directory.stats(made.tenant))["splits"] == 1
+            assert (await counters_of(made.store, made.tenant))["splits"] == 1
 
     asyncio.run(run())
 
@@ -82,5 +82,5 @@ def test_the_event_loop_stays_free_during_a_large_sub_partition(store_url: str) 
 
 async def _create(url: str, body: dict[str, Any]) -> None:
     async with engine(url, body) as made:
-        counters = await made.store.directory.stats(made.tenant)
+        counters = await counters_of(made.store, made.tenant)
         assert counters["splits"] == 1

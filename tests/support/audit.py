@@ -17,6 +17,8 @@ from service.store.records import ACTIVE, FLAGGED, SPLIT, BallRecord
 
 # Any: the library's types do not know that replies are bytes unless decoding is asked for.
 RawClient = Any
+_DECISION = struct.Struct("<BBdddddIIII")
+_REWARDED = 2
 _FRESH, _UNREWARDED, _OVERDUE = -(2.0**41), -(2.0**40), 2.0**40
 
 
@@ -135,7 +137,11 @@ def _check_counters(
 
     phases = Counter(record.phase for record in records.values())
     assert counter("active") == phases[ACTIVE]
-    assert counter("flagged") == phases[FLAGGED]
+    waiting = set(map(int, client.zrange(keys.derived(base, "waiting"), 0, -1)))
+    assert waiting == {ball for ball, record in records.items() if record.phase == FLAGGED}
+    flagged = [record for record in records.values() if record.phase == FLAGGED]
+    assert counter("cells_owed") == sum(r.k * counter("buckets") * r.arms for r in flagged)
+    assert counter("cells_filled") == sum(record.filled for record in flagged)
     assert counter("splits") == phases[SPLIT]
     depths = Counter(r.depth for r in records.values() if r.phase == ACTIVE)
     deepest = max(record.depth for record in records.values())
@@ -145,9 +151,23 @@ def _check_counters(
     credited = sum(record.n + record.samples for record in records.values())
     assert counter("rewards_applied") == credited, "a reward was lost or counted twice"
     slots = list(client.scan_iter(f"{base}decisions:*", count=1000))
-    states = Counter(value[0] for slot in slots for value in client.hvals(slot))
-    assert sum(states.values()) == counter("trials_active") + counter("trials_flagged")
-    assert states[2] == counter("rewards_applied")
+    decisions = [_DECISION.unpack(value) for slot in slots for value in client.hvals(slot)]
+    states = Counter(decision[0] for decision in decisions)
+    assert len(decisions) == counter("trials_active") + counter("trials_flagged")
+    assert states[_REWARDED] == counter("rewards_applied")
+    ring = np.frombuffer(client.get(keys.derived(base, "ledger")) or b"", ">u4").reshape(-1, 4)
+    assert ring[:, 2].sum() == len(decisions)
+    assert ring[:, 3].sum() == states[_REWARDED]
+    _check_sums(state["sums"], [d for d in decisions if d[0] == _REWARDED])
+
+
+def _check_sums(packed: bytes, rewarded: list[tuple[Any, ...]]) -> None:
+    """Upper regret counts from the bound, estimated regret from the best mean if there was one."""
+    sums = np.zeros(3)
+    for _, _, _, _, reward, bound, best_mean, *_ in rewarded:
+        estimate = 0.0 if math.isnan(best_mean) else best_mean - reward
+        sums += reward, bound - reward, estimate
+    assert np.allclose(struct.unpack("<ddd", packed), sums, rtol=1e-9, atol=1e-9)
 
 
 def _check_rankings(
@@ -156,6 +176,7 @@ def _check_rankings(
     path: dict[bytes, bytes] = client.hgetall(keys.derived(base, "path"))
     ranked: set[int] = set()
     queued: set[int] = set()
+    known: set[int] = set()
     for depth, index in {(r.depth, r.index) for r in records.values()}:
         ranking: list[Any] = client.zrange(
             keys.derived(base, "active", depth, index), 0, -1, withscores=True
@@ -173,11 +194,20 @@ def _check_rankings(
             assert best == struct.pack("<dI", score, _members(member).start)
         else:
             assert best is None
+        means = client.zrange(keys.derived(base, "means", depth, index), 0, -1, withscores=True)
+        for member, score in means:
+            record = records[_members(member).start]
+            assert (record.depth, record.index) == (depth, index)
+            assert score == -record.total / record.n
+        known.update(_members(member).start for member, _ in means)
+        best_mean = path.get(f"m:{depth}:{index}".encode())
+        assert best_mean == (struct.pack("<d", -means[0][1]) if means else None)
         queue = client.zrange(keys.derived(base, "flagged", depth, index), 0, -1)
         queued.update(map(int, queue))
         assert path.get(f"f:{depth}:{index}".encode()) == (queue[0] if queue else None)
     assert ranked == {ball for ball, r in records.items() if r.phase == ACTIVE}
     assert queued == {ball for ball, r in records.items() if r.phase == FLAGGED}
+    assert known == {ball for ball, r in records.items() if r.phase != SPLIT and r.n}
 
 
 def _members(member: bytes) -> range:

@@ -111,6 +111,11 @@ async def new_engine(store: Store, body: Mapping[str, Any]) -> Engine:
     return made
 
 
+async def counters_of(store: Store, tenant: Tenant) -> Mapping[str, int]:
+    """What the store counts of a tenant."""
+    return (await store.directory.stats(tenant, now_ms=NOW_MS)).counters
+
+
 def same(decision: Decision, selected: Played | Mapping[str, Any]) -> bool:
     """Whether both played the same arm in the same ball and phase."""
     mine = (decision.arm, decision.ball.id, decision.phase)

@@ -7,15 +7,17 @@
 -- ARGV[1]  incarnation, drawn by the caller
 -- ARGV[2]  the root's packed record
 -- ARGV[3]  the root's packed arm set
--- ARGV[4…] field and value of each constant, the document among them
--- Derived  balls arms asked flagged path
+-- ARGV[4]  now, ms
+-- ARGV[5…] field and value of each constant, the document among them
+-- Derived  balls arms asked flagged path waiting
 -- Returns  {"created"} {"exists"}
 -- Cost     O(size of the arguments)
 local tenant_key = KEYS[1]
 local incarnation = ARGV[1]
 local root = ARGV[2]
 local arms = ARGV[3]
-local CONSTANTS = 4
+local now = tonumber(ARGV[4])
+local CONSTANTS = 5
 
 local present = redis.call("HGET", tenant_key, "incarnation")
 if present then
@@ -23,9 +25,10 @@ if present then
 end
 local base = key.base(tenant_key, incarnation)
 redis.call("HSET", tenant_key, "incarnation", incarnation, "next_ball", 1, "depth", 0)
+redis.call("HSET", tenant_key, "sums", struct.pack("<ddd", 0, 0, 0))
 redis.call("HSET", tenant_key, unpack(ARGV, CONSTANTS))
 redis.call("SET", key.arms(base, 0), arms)
 local b = ball.unpack(0, root)
-flagged.enter(tenant_key, base, b)
+flagged.enter(tenant_key, base, b, tonumber(redis.call("HGET", tenant_key, "buckets")), now)
 ball.save(base, b)
 return { "created" }

@@ -12,7 +12,7 @@
 -- ARGV[5]  children of the left half
 -- ARGV[6]  children of the right half
 -- ARGV[7]  for how long late rewards are forwarded, ms
--- Derived  balls claims path active flagged forward arms asked cells samples
+-- Derived  balls claims path active means flagged waiting forward arms asked cells samples
 -- Returns  {"published"} {"lost"}: the claim is someone else's, or gone
 -- Cost     O(buckets + log balls), whatever the number of children
 local tenant_key = KEYS[1]
@@ -34,7 +34,9 @@ if not held or held.token ~= token or held.first ~= first then
   return { "lost" }
 end
 
-flagged.leave(tenant_key, base, b)
+local buckets = tonumber(redis.call("HGET", tenant_key, "buckets"))
+flagged.leave(tenant_key, base, b, buckets)
+interval.forget_mean(base, b)
 b.phase, b.first, b.left, b.right = ball.SPLIT, first, left, right
 ball.save(base, b)
 claim.drop(base, id)
@@ -48,7 +50,7 @@ interval.refresh(base, depth, 2 * b.index + 1)
 redis.call("PEXPIRE", key.forward(base, id), forward_ms)
 redis.call("PEXPIRE", key.arms(base, id), forward_ms)
 local leftovers = { key.asked(base, id), key.cells(base, id) }
-for bucket = 0, tonumber(redis.call("HGET", tenant_key, "buckets")) - 1 do
+for bucket = 0, buckets - 1 do
   leftovers[#leftovers + 1] = key.samples(base, id, bucket)
 end
 redis.call("UNLINK", unpack(leftovers))

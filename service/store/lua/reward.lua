@@ -1,4 +1,4 @@
--- include: tenant interval ball flagged decision
+-- include: tenant interval ball flagged decision ledger
 --
 -- Credits a reward to its decision's ball, in the phase that the ball is in now.
 --
@@ -11,7 +11,8 @@
 -- ARGV[4]  reward, 17 digits
 -- ARGV[5]  now, ms
 -- ARGV[6]  attempt, a number of 32 bits that the caller drew for this call
--- Derived  balls forward path active flagged asked cells samples claims decisions pointer
+-- Derived  balls forward path active means flagged waiting asked cells samples claims decisions
+--          pointer ledger
 -- Returns  {"applied", ball credited, its phase, ball due for a split or ""}
 --          {"duplicate"} {"conflict", the reward that stands} {"late"} {"unknown_decision"}
 --          {"stale"} {"unknown_tenant"}
@@ -36,6 +37,7 @@ end
 
 local d = decision.find(t, id, hint, now)
 if not d then
+  tenant.count(tenant_key, "rewards_unknown", 1)
   return { "unknown_decision" }
 end
 if d.state == decision.REWARDED and d.attempt ~= attempt then
@@ -66,7 +68,7 @@ if d.state == decision.OPEN then
       interval.leave(t.base, b)
       tenant.count(tenant_key, "active", -1)
       tenant.count(tenant_key, "clusters_" .. b.depth, -1)
-      flagged.enter(tenant_key, t.base, b)
+      flagged.enter(tenant_key, t.base, b, t.buckets, now)
     else
       interval.place(t.base, b, t.confidence)
     end
@@ -74,7 +76,10 @@ if d.state == decision.OPEN then
   ball.save(t.base, b)
   d.state, d.reward, d.attempt = decision.REWARDED, reward, attempt
   decision.save(t, d)
+  ledger.rewarded(t, d)
   tenant.count(tenant_key, "rewards_applied", 1)
+  local known_best = d.best_mean == d.best_mean and d.best_mean or reward
+  tenant.add_to_sums(t, reward, d.bound - reward, known_best - reward)
 end
 local due = flagged.due(t.base, b, now)
 return { "applied", b.id, ball.PHASE[b.phase], due and b.id or "" }

@@ -1,18 +1,21 @@
--- include: tenant
+-- include:
 --
 -- Reads the tenant's counters, at one moment.
 --
 -- KEYS[1]  the tenant's hash
--- ARGV[1]  incarnation
--- Derived  (none)
--- Returns  {"stats", counter, value, counter, value, …} {"gone"}
+-- ARGV[1]  incarnation, or "" for whichever there is
+-- Derived  waiting ledger
+-- Returns  {"stats", ledger or "", number of flagged balls, when the first of them was flagged, ms,
+--          or "", field, value, field, value, …} {"gone"}
 -- Cost     O(depth)
 local tenant_key = KEYS[1]
 local incarnation = ARGV[1]
 
-if not tenant.base_of(tenant_key, incarnation) then
+local standing = redis.call("HGET", tenant_key, "incarnation")
+if not standing or (incarnation ~= "" and incarnation ~= standing) then
   return { "gone" }
 end
+local base = key.base(tenant_key, standing)
 local names = {
   "trials_active",
   "trials_flagged",
@@ -20,17 +23,30 @@ local names = {
   "rewards_duplicate",
   "rewards_conflict",
   "rewards_late",
+  "rewards_unknown",
   "splits",
   "active",
-  "flagged",
+  "cells_owed",
+  "cells_filled",
   "depth",
   "next_ball",
+  "created_at_ms",
+  "window_ms",
+  "retention_ms",
+  "section_ms",
+  "sums",
 }
 for depth = 1, tonumber(redis.call("HGET", tenant_key, "depth")) do
   names[#names + 1] = "clusters_" .. depth
 end
 local values = redis.call("HMGET", tenant_key, unpack(names))
-local reply = { "stats" }
+local oldest = redis.call("ZRANGE", key.waiting(base), 0, 0, "WITHSCORES")
+local reply = {
+  "stats",
+  redis.call("GET", key.ledger(base)) or "",
+  redis.call("ZCARD", key.waiting(base)),
+  oldest[2] or "",
+}
 for place, name in ipairs(names) do
   reply[#reply + 1] = name
   reply[#reply + 1] = values[place] or "0"

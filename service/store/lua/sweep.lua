@@ -6,7 +6,8 @@
 -- KEYS[1]  the tenant's hash, to name the others; a new tenant of this name is not touched
 -- ARGV[1]  incarnation that was deleted
 -- ARGV[2]  first ball
--- Derived  deleted balls arms forward asked cells samples active flagged path claims
+-- Derived  deleted balls arms forward asked cells samples active means flagged path claims
+--          waiting ledger
 -- Returns  {"more", next ball} {"swept"}
 -- Cost     O(balls of the call)
 local tenant_key = KEYS[1]
@@ -34,6 +35,7 @@ for place, packed in ipairs(redis.call("HMGET", key.balls(base), unpack(ids))) d
     doomed[key.arms(base, b.id)] = true
     doomed[key.forward(base, b.id)] = true
     doomed[key.active(base, b.depth, b.index)] = true
+    doomed[key.means(base, b.depth, b.index)] = true
     doomed[key.flagged(base, b.depth, b.index)] = true
     if b.phase == ball.FLAGGED then
       doomed[key.asked(base, b.id)] = true
@@ -54,5 +56,6 @@ end
 if last + 1 < tonumber(state[1]) then
   return { "more", last + 1 }
 end
-redis.call("UNLINK", key.balls(base), key.path(base), key.claims(base), key.deleted(base))
+redis.call("UNLINK", key.balls(base), key.path(base), key.claims(base), key.waiting(base))
+redis.call("UNLINK", key.ledger(base), key.deleted(base))
 return { "swept" }

@@ -1,9 +1,12 @@
 -- The packed record of a decision, kept in one hash a time slot.
 --
 -- An id made by the service tells its slot (the caller passes it as `hint`); for any other id a
--- pointer leads to the slot. A record past window and retention counts as unknown.
-local decision = { OPEN = 1, REWARDED = 2, LAYOUT = "<BBdddI4I4I4I4" }
+-- pointer leads to the slot. A record past window and retention counts as unknown. `bound` is what
+-- the arm could earn at the most by what was known at the select, `best_mean` the best mean of a
+-- ball there (NaN if there was none).
+local decision = { OPEN = 1, REWARDED = 2 }
 
+local HEAD, TAIL = "<BBddddd", "<I4I4I4I4"
 local SLACK_MS = 60000
 
 local function fetch(base, slot, id)
@@ -21,8 +24,9 @@ function decision.find(t, id, hint, now)
     return nil
   end
   local d = { id = id, slot = slot }
-  d.state, d.phase, d.at, d.x, d.reward, d.ball, d.position, d.arm, d.attempt =
-    struct.unpack(decision.LAYOUT, packed)
+  local rest
+  d.state, d.phase, d.at, d.x, d.reward, d.bound, d.best_mean, rest = struct.unpack(HEAD, packed)
+  d.ball, d.position, d.arm, d.attempt = struct.unpack(TAIL, packed, rest)
   if now > d.at + t.window_ms + t.retention_ms then
     return nil
   end
@@ -31,12 +35,14 @@ end
 
 function decision.save(t, d)
   local packed = struct.pack(
-    decision.LAYOUT,
+    HEAD .. TAIL,
     d.state,
     d.phase,
     d.at,
     d.x,
     d.reward,
+    d.bound,
+    d.best_mean,
     d.ball,
     d.position,
     d.arm,

@@ -16,8 +16,13 @@ local function ask_no_more(base, b, position)
   end
 end
 
+-- How many samples fill all cells of the ball.
+local function owed(b, buckets)
+  return b.k * buckets * b.arms
+end
+
 -- Makes the ball flagged, last in the queue of its interval. The caller saves the record.
-function flagged.enter(tenant_key, base, b)
+function flagged.enter(tenant_key, base, b, buckets, now)
   b.phase, b.cursor, b.filled = ball.FLAGGED, 0, 0
   b.asked = b.k > 0 and b.arms or 0
   if b.asked > 0 then
@@ -31,14 +36,18 @@ function flagged.enter(tenant_key, base, b)
   local order = tenant.count(tenant_key, "flag_order", 1)
   redis.call("ZADD", key.flagged(base, b.depth, b.index), order, b.id)
   flagged.refresh(base, b)
-  tenant.count(tenant_key, "flagged", 1)
+  redis.call("ZADD", key.waiting(base), now, b.id)
+  tenant.count(tenant_key, "cells_owed", owed(b, buckets))
 end
 
 -- Takes the ball out of the queue of its interval.
-function flagged.leave(tenant_key, base, b)
+function flagged.leave(tenant_key, base, b, buckets)
   redis.call("ZREM", key.flagged(base, b.depth, b.index), b.id)
   flagged.refresh(base, b)
-  tenant.count(tenant_key, "flagged", -1)
+  redis.call("ZREM", key.waiting(base), b.id)
+  -- Not "-0", which the server does not take for an integer.
+  tenant.count(tenant_key, "cells_owed", 0 - owed(b, buckets))
+  tenant.count(tenant_key, "cells_filled", 0 - b.filled)
 end
 
 -- Brings `path` up to date with the head of the queue.
@@ -86,6 +95,7 @@ function flagged.count(base, b, t, position, x, reward)
   local count = bump(base, b, cells_of_arm + 2 + bucket)
   if count <= b.k then
     b.filled = b.filled + 1
+    tenant.count(t.key, "cells_filled", 1)
   end
   if count == b.k and bump(base, b, cells_of_arm + 1) == t.buckets then
     ask_no_more(base, b, position)

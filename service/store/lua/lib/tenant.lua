@@ -13,10 +13,12 @@ function tenant.at_revision(tenant_key, revision)
     "window_ms",
     "retention_ms",
     "slot_ms",
+    "section_ms",
     "confidence",
     "buckets",
     "patience",
-    "sampling"
+    "sampling",
+    "sums"
   )
   if not field[1] then
     return nil, "unknown_tenant"
@@ -31,10 +33,12 @@ function tenant.at_revision(tenant_key, revision)
     window_ms = tonumber(field[4]),
     retention_ms = tonumber(field[5]),
     slot_ms = tonumber(field[6]),
-    confidence = tonumber(field[7]),
-    buckets = tonumber(field[8]),
-    patience = tonumber(field[9]),
-    sampling = field[10],
+    section_ms = tonumber(field[7]),
+    confidence = tonumber(field[8]),
+    buckets = tonumber(field[9]),
+    patience = tonumber(field[10]),
+    sampling = field[11],
+    sums = field[12],
   }
 end
 
@@ -48,4 +52,13 @@ end
 
 function tenant.count(tenant_key, counter, by)
   return redis.call("HINCRBY", tenant_key, counter, by)
+end
+
+-- Adds to the sums over rewarded decisions: rewards, upper and estimated regret. Packed doubles:
+-- HINCRBYFLOAT would compute otherwise than everyone else.
+function tenant.add_to_sums(t, reward, regret_upper, regret_estimate)
+  local rewards, upper, estimate = struct.unpack("<ddd", t.sums)
+  local packed =
+    struct.pack("<ddd", rewards + reward, upper + regret_upper, estimate + regret_estimate)
+  redis.call("HSET", t.key, "sums", packed)
 end

@@ -1,0 +1,97 @@
+"""What a tenant's counters say, as the metrics and the API show it."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+_SECTION = np.dtype([("number", ">i8"), ("issued", ">u4"), ("rewarded", ">u4")])
+_SUMS = struct.Struct("<ddd")
+_COUNTERS = (
+    "trials_active",
+    "trials_flagged",
+    "rewards_applied",
+    "rewards_duplicate",
+    "rewards_conflict",
+    "rewards_late",
+    "rewards_unknown",
+    "splits",
+    "active",
+    "flagged",
+    "depth",
+    "next_ball",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantStats:
+    """One tenant at one moment.
+
+    The sums run over rewarded decisions. `flagged_age_ms` is the age of the ball that has been
+    flagged for longest, 0 if none is; `cells_filled` of `cells_owed` samples that the flagged balls
+    need have come in.
+    """
+
+    tenant: str
+    created_at_ms: int
+    counters: Mapping[str, int]
+    clusters: Mapping[int, int]
+    decisions: Mapping[str, int]
+    cells_owed: int
+    cells_filled: int
+    flagged_age_ms: int
+    reward_sum: float
+    regret_upper: float
+    regret_estimate: float
+
+    @classmethod
+    def from_reply(cls, tenant: str, reply: Sequence[Any], *, now_ms: int) -> Self:
+        """From what the step `stats` replies."""
+        ledger, flagged, flagged_at, *pairs = reply
+        fields = {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
+        reward_sum, regret_upper, regret_estimate = _SUMS.unpack(fields.pop("sums"))
+        numbers = {name: int(value) for name, value in fields.items()} | {"flagged": flagged}
+        return cls(
+            tenant=tenant,
+            created_at_ms=numbers["created_at_ms"],
+            counters={name: numbers[name] for name in _COUNTERS},
+            clusters={
+                depth: numbers[f"clusters_{depth}"] for depth in range(1, numbers["depth"] + 1)
+            },
+            decisions=_decisions(
+                ledger,
+                section_ms=numbers["section_ms"],
+                window_ms=numbers["window_ms"],
+                retention_ms=numbers["retention_ms"],
+                now_ms=now_ms,
+            ),
+            cells_owed=numbers["cells_owed"],
+            cells_filled=numbers["cells_filled"],
+            flagged_age_ms=max(0, now_ms - int(float(flagged_at))) if flagged_at else 0,
+            reward_sum=reward_sum,
+            regret_upper=regret_upper,
+            regret_estimate=regret_estimate,
+        )
+
+    @property
+    def suff_data_ratio(self) -> float:
+        """The fill of the flagged balls' cells; with nothing flagged, nothing is missing."""
+        return self.cells_filled / self.cells_owed if self.cells_owed else 1.0
+
+
+def _decisions(
+    ledger: bytes, *, section_ms: int, window_ms: int, retention_ms: int, now_ms: int
+) -> dict[str, int]:
+    """How many of the decisions that are remembered are in which state, to within a section."""
+    ring = np.frombuffer(ledger[: len(ledger) // _SECTION.itemsize * _SECTION.itemsize], _SECTION)
+    end_ms = (ring["number"] + 1) * section_ms
+    in_window = end_ms + window_ms > now_ms
+    remembered = end_ms + window_ms + retention_ms > now_ms
+    unrewarded = ring["issued"].astype(np.int64) - ring["rewarded"]
+    return {
+        "open": int(unrewarded[in_window].sum()),
+        "rewarded": int(ring["rewarded"][remembered].sum()),
+        "expired": int(unrewarded[remembered & ~in_window].sum()),
+    }
