@@ -1,0 +1,75 @@
+"""A real Prometheus for tests, which scrapes a service every second; ended by process id."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import yaml
+
+from tests.support.servers import START_SECONDS, free_port, wait_for
+
+JOB = "zooming"
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """A running Prometheus."""
+
+    url: str
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The series that an expression gives now: each its `metric` and its `value`."""
+        found: list[dict[str, Any]] = self.get("query", query=expression)["result"]
+        return found
+
+    def get(self, path: str, **parameters: str) -> Any:
+        """The data of an answer of the HTTP API; an error fails the test."""
+        answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=30).json()
+        assert answer["status"] == "success", f"{parameters}: {answer['error']}"
+        return answer["data"]
+
+
+@contextmanager
+def running_prometheus(
+    program: str, *, folder: Path, target: str, rules: Path
+) -> Iterator[Prometheus]:
+    """The program on a free port, set to scrape the service at the URL `target`."""
+    port = free_port()
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(rules)],
+        "scrape_configs": [
+            {"job_name": JOB, "static_configs": [{"targets": [urlsplit(target).netloc]}]}
+        ],
+    }
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    flags = [
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'series'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    log = folder / "prometheus.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [program, *flags], stdout=output, stderr=output, start_new_session=True
+        )
+    prometheus = Prometheus(f"http://127.0.0.1:{port}")
+
+    def ready() -> bool:
+        assert process.poll() is None, log.read_text()
+        try:
+            return httpx.get(f"{prometheus.url}/-/ready").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    try:
+        wait_for(ready, seconds=START_SECONDS, what="a ready Prometheus")
+        yield prometheus
+    finally:
+        process.terminate()
+        process.wait(30)
