@@ -11,6 +11,7 @@ from loadtest.tally import DUE, SELECT, Learning
 
 REFRESH_SECONDS = 0.5
 LINE_SECONDS = 5.0
+FOREVER_LINE_SECONDS = 60.0  # it goes to a log
 LATELY_SECONDS = 5.0
 _UP, _CLEAR = "\x1b[{}A", "\x1b[K"
 
@@ -28,14 +29,16 @@ class Display:
         self._plan = plan
         self._out = out
         self._terminal = out.isatty()
-        self._shown_at = 0.0
+        line_seconds = FOREVER_LINE_SECONDS if plan.forever else LINE_SECONDS
+        self._every_seconds = REFRESH_SECONDS if self._terminal else line_seconds
+        self._shown_at = time.monotonic()
         self._lines = 0
         self._moments: deque[_Moment] = deque()
 
     def show(self, record: Record) -> None:
         """Shows the record, if the last time is long enough ago."""
         now = time.monotonic()
-        if now - self._shown_at < (REFRESH_SECONDS if self._terminal else LINE_SECONDS):
+        if now - self._shown_at < self._every_seconds:
             return
         self._shown_at = now
         self._remember(now, record.learning)
@@ -43,11 +46,6 @@ class Display:
             self._rewrite(self._block(record))
         else:
             print(self._line(record), file=self._out, flush=True)
-
-    def say(self, text: str) -> None:
-        """A line that stays."""
-        self._lines = 0
-        print(text, file=self._out, flush=True)
 
     def _rewrite(self, lines: list[str]) -> None:
         up = _UP.format(self._lines) if self._lines else ""
@@ -71,8 +69,10 @@ class Display:
     def _progress(self, record: Record) -> str:
         elapsed = time.monotonic() - record.start
         if self._plan.seconds is not None:
-            left = max(0.0, self._plan.seconds - elapsed)
-            return f"{elapsed:.0f} s, {left:.0f} s left"
+            left = self._plan.seconds - elapsed
+            return f"{elapsed:.0f} s, " + (
+                f"{left:.0f} s left" if left > 0 else "waiting for the last rewards"
+            )
         return f"{elapsed:.0f} s, {record.learning.trials} of {self._plan.trials} trials"
 
     def _line(self, record: Record) -> str:

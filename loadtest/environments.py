@@ -177,10 +177,18 @@ def load(name: str, *, arms: int, noise: float, seed: int) -> Environment:
         case "bernoulli":
             return bernoulli(zigzag(arms, noise=noise))
         case _:
-            return _own(name)(arms, noise=noise)
+            try:
+                made = _own(name)(arms, noise=noise)
+            except TypeError as error:
+                raise ValueError(
+                    f"'{name}' cannot be called with (arms, noise=…): {error}"
+                ) from error
+            if not isinstance(made, Environment):
+                raise ValueError(f"'{name}' returned no Environment, but {made!r}")
+            return made
 
 
-def _own(name: str) -> Callable[..., Environment]:
+def _own(name: str) -> Callable[..., object]:
     module, colon, function = name.partition(":")
     if not colon:
         raise ValueError(
@@ -191,7 +199,7 @@ def _own(name: str) -> Callable[..., Environment]:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        found: Callable[..., Environment] = getattr(importlib.import_module(module), function)
+        found: Callable[..., object] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"the environment '{name}' cannot be loaded: {error}") from error
     return found

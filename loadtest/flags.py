@@ -43,7 +43,12 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         help="closed loop: so many clients, each waiting for its answers (%(default)s)",
     )
     length = group.add_mutually_exclusive_group()
-    length.add_argument("--trials", type=_count, metavar="N", help="end after so many selects")
+    length.add_argument(
+        "--trials",
+        type=_count,
+        metavar="N",
+        help="end after so many selects (10000 when --forever)",
+    )
     length.add_argument("--seconds", type=_positive, metavar="S", help="end after so long (30)")
     group.add_argument(
         "--forever",
@@ -87,7 +92,7 @@ def _add_environment(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--name",
         help="tenants are called NAME-1, NAME-2, …; ones that exist are DELETED first "
-        "(by default a new name)",
+        "(by default a new name; loadtest when --forever)",
     )
     group.add_argument("--keep", action="store_true", help="leave the tenants there at the end")
     group.add_argument("--preset", help="of the tenants (the service's default)")

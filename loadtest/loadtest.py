@@ -5,10 +5,12 @@ The process that runs this leads: it sends no load, it shows what the others han
 
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from loadtest.counts import Count, request_counts, tenant_counts
 from loadtest.crew import Crew
@@ -16,7 +18,7 @@ from loadtest.display import Display
 from loadtest.plan import Access, Plan
 from loadtest.record import Record
 from loadtest.report import Report
-from loadtest.target import Metrics, Target
+from loadtest.target import Metrics, Target, TargetUnusable
 
 # A service counts a request after its answer has left; the last one may take a moment.
 AGREE_SECONDS = 3.0
@@ -33,13 +35,15 @@ def loadtest(plan: Plan) -> int:
     with Target(plan.url, admin_key=admin_key, metrics_key=metrics_key) as target:
         target.verify()
         while True:
+            print(f"zooming: {plan}", flush=True)
             report = _run(plan, target)
-            print(report.summary(), flush=True)
+            print(f"\n{report.summary()}", flush=True)
             if plan.report is not None:
                 report.write(plan.report)
                 print(f"\nThe report is in {plan.report}", flush=True)
             if report.interrupted or not plan.forever:
                 return 0 if report.passed else 1
+            plan = replace(plan, seed=plan.seed + 1)
 
 
 def _run(plan: Plan, target: Target) -> Report:
@@ -51,7 +55,15 @@ def _run(plan: Plan, target: Target) -> Report:
         return Report.of(plan, record, _compare(plan, target, record, before))
     finally:
         if not plan.keep:
-            target.delete(names)
+            _delete(target, names)
+
+
+def _delete(target: Target, names: Sequence[str]) -> None:
+    """A service that is gone by now is no reason to lose the report."""
+    try:
+        target.delete(names)
+    except TargetUnusable as error:
+        print(f"zooming: the tenants {names[0]} to {names[-1]} are left: {error}", file=sys.stderr)
 
 
 def _replay(plan: Plan, target: Target, tenants: list[Access]) -> Record:
@@ -67,12 +79,16 @@ def _replay(plan: Plan, target: Target, tenants: list[Access]) -> Record:
 
 
 def _compare(plan: Plan, target: Target, record: Record, before: Metrics | None) -> list[Count]:
-    """The counts, as soon as they agree, or as they still are after a while."""
+    """The counts, as soon as they agree, or as they still are after a while; none without them."""
     names = plan.tenant_names()
     deadline = time.monotonic() + AGREE_SECONDS
     while True:
         after = target.metrics()
-        counts = tenant_counts(record, names, target.counts(names, after))
+        try:
+            counts = tenant_counts(record, names, target.counts(names, after))
+        except TargetUnusable as error:
+            print(f"zooming: no counts to compare: {error}", file=sys.stderr)
+            return []
         if before is not None and after is not None:
             counts += request_counts(record, before, after, judged=not plan.shared)
         if all(count.equal for count in counts if count.judged) or time.monotonic() > deadline:

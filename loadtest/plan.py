@@ -12,10 +12,16 @@ import numpy as np
 from loadtest import environments
 from loadtest.environments import Environment
 from loadtest.traffic import Delay, Traffic
+from service.errors import ZoomingError
 
-DEFAULT_SECONDS = 30.0
+SECONDS = 30.0
+FOREVER_TRIALS = 10_000
 # A closed loop by time cannot know its trials in advance; the horizon stands under a logarithm.
 _TRIALS_A_SECOND = 500
+
+
+class BadPlan(ZoomingError):
+    """A flag has a value that cannot be used; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +82,25 @@ class Plan:
 
     @classmethod
     def load(cls, flags: Mapping[str, Any]) -> "Plan":
-        """From the flags of `zooming loadtest`; a `ValueError` says which cannot be used."""
-        given = dict(flags)
+        """From the flags of `zooming loadtest`; a `BadPlan` says which cannot be used."""
+        try:
+            return cls._resolve(dict(flags))
+        except ValueError as error:
+            raise BadPlan(str(error)) from error
+
+    @classmethod
+    def _resolve(cls, given: dict[str, Any]) -> "Plan":
         noise, arms = given.pop("noise"), given.pop("arms")
         name, preset = given["environment"], given.pop("preset")
         limits = {field.name: given.pop(field.name) for field in fields(Thresholds)}
         given["environment"] = environments.load(name, arms=arms, noise=noise, seed=given["seed"])
         given["delay"] = Delay.parse(given["delay"])
         given["parameters"] = dict(given.pop("parameters")) | ({"preset": preset} if preset else {})
-        given["name"] = given["name"] or f"loadtest-{secrets.token_hex(3)}"
+        # Under a name that stays, a test without end finds again what it left when it was killed.
+        new_name = "loadtest" if given["forever"] else f"loadtest-{secrets.token_hex(3)}"
+        given["name"] = given["name"] or new_name
         if given["trials"] is None and given["seconds"] is None:
-            given["seconds"] = DEFAULT_SECONDS
+            given |= {"trials": FOREVER_TRIALS} if given["forever"] else {"seconds": SECONDS}
         return cls(environment_name=name, thresholds=Thresholds(**limits), **given)
 
     @property
@@ -113,6 +127,12 @@ class Plan:
         environment = self.environment
         about = {"arms": environment.arms, "horizon": self.horizon, "noise": environment.noise}
         return about | dict(self.parameters)
+
+    def __str__(self) -> str:
+        loop = f"{self.rate:g} selects a second" if self.rate else f"{self.clients} clients"
+        length = f"{self.seconds:g} s" if self.seconds is not None else f"{self.trials} trials"
+        arms = f"{self.environment_name}, {self.environment.arms} arms, {self.tenants} tenant(s)"
+        return f"{arms}: {loop} in {self.processes} process(es) for {length}, at {self.url}"
 
     def tenant_names(self) -> list[str]:
         """The tenants, counted from 1."""

@@ -33,7 +33,6 @@ class Record:
 
     def add(self, tally: Tally) -> None:
         """Takes in what a process handed over."""
-        elapsed = time.monotonic() - self.start
         self.fates.update(tally.fates)
         for key, latencies_us in tally.latencies_us.items():
             self.latencies.setdefault(key, Latencies()).record(latencies_us)
@@ -42,9 +41,9 @@ class Record:
         self.lost += tally.lost
         self.twice_applied += tally.twice_applied
         self.in_flight[tally.process] = tally.in_flight
-        if any(fate.call == SELECT for fate in tally.fates):
-            self.timeline.add(tally, at_seconds=elapsed)
-            self.seconds = elapsed
+        if tally.answered_at:
+            self.timeline.add(tally, in_flight=sum(self.in_flight.values()))
+            self.seconds = max(self.seconds, tally.answered_at - self.start)
 
     @property
     def rate(self) -> float:

@@ -53,7 +53,7 @@ class Replay:
 
     async def run(self, start: float) -> None:
         """Runs from `start`, a time of the monotonic clock, until all is sent and answered."""
-        flushing = asyncio.create_task(self._flush_regularly())
+        flushing = asyncio.create_task(self._flush_regularly(start))
         try:
             async with self._tasks:
                 self._sending = self._tasks.create_task(self._send(start))
@@ -165,14 +165,14 @@ class Replay:
             tally.time(call, due=due, sent=sent, done=time.monotonic())
         return accepted
 
-    async def _flush_regularly(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH_SECONDS)
+    async def _flush_regularly(self, start: float) -> None:
+        for slot in itertools.count(1):
+            await asyncio.sleep(start + slot * FLUSH_SECONDS - time.monotonic())
             self._hand_over()
 
     def _hand_over(self) -> None:
         tally = self._tally
-        self._tally = Tally(tally.process, in_flight=tally.in_flight)
+        self._tally = Tally(tally.process, slot=tally.slot + 1, in_flight=tally.in_flight)
         self._flush(tally)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from loadtest import markdown
+from loadtest import markdown, page
 from loadtest.counts import Count
 from loadtest.latency import Latencies
 from loadtest.plan import Plan
@@ -28,7 +28,7 @@ class Verdict:
 
     what: str
     limit: float
-    value: float
+    value: float | None  # `None` when there was nothing to measure
     passed: bool
 
 
@@ -42,9 +42,9 @@ class Report:
 
     @classmethod
     def of(cls, plan: Plan, record: Record, counts: Sequence[Count]) -> "Report":
-        """The report on a record."""
+        """The report on a record; without counts, what was seen cannot be confirmed."""
         verdicts = judge(plan, record)
-        equal = all(count.equal for count in counts if count.judged)
+        equal = bool(counts) and all(count.equal for count in counts if count.judged)
         numbers = {
             "passed": equal and all(verdict.passed for verdict in verdicts),
             "counts_equal": equal,
@@ -76,39 +76,41 @@ class Report:
 
     def summary(self) -> str:
         """What a terminal shows at the end."""
-        return markdown.render(self.numbers, tables(self.numbers, self.counts)[1:])
+        return markdown.render(self.numbers, tables(self.numbers, self.counts)[:-1])
 
     def write(self, folder: Path) -> None:
-        """Writes report.md and report.json."""
+        """Writes report.md, report.html and report.json."""
         folder.mkdir(parents=True, exist_ok=True)
         found = tables(self.numbers, self.counts)
         (folder / "report.md").write_text(markdown.render(self.numbers, found))
-        (folder / "report.json").write_text(json.dumps(self.numbers, indent=1) + "\n")
+        (folder / "report.html").write_text(page.render(self.numbers, found))
+        (folder / "report.json").write_text(json.dumps(self.numbers, indent=1, allow_nan=False))
 
 
 def judge(plan: Plan, record: Record) -> list[Verdict]:
-    """The thresholds that were given, against what was seen."""
+    """The thresholds that were given, against what was seen; and there must be something."""
     limits = plan.thresholds
     select = record.latencies.get((SELECT, DUE), Latencies())
-    p99_ms = select.percentiles_ms([99.0])[0] if select.count else math.inf
+    p99_ms = select.percentiles_ms([99.0])[0] if select.count else None
     ceilings = [
         ("p99 of select, ms", limits.max_p99_ms, p99_ms),
         ("share of errors", limits.max_error_share, record.error_share),
     ]
     floors = [
+        ("selects answered", 1, record.learning.trials),
         ("selects a second", limits.min_rate, record.rate),
         ("way from random to optimum", limits.min_reward_share, _last_part(record).share),
     ]
-    found = [
-        Verdict(what=f"{what}, at most", limit=limit, value=value, passed=value <= limit)
-        for what, limit, value in ceilings
-        if limit is not None
-    ]
-    return found + [
-        Verdict(what=f"{what}, at least", limit=limit, value=value, passed=value >= limit)
-        for what, limit, value in floors
-        if limit is not None
-    ]
+    found = []
+    for what, limit, value in ceilings:
+        if limit is not None:
+            kept = value is not None and value <= limit
+            found.append(Verdict(what=f"{what}, at most", limit=limit, value=value, passed=kept))
+    for what, limit, value in floors:
+        if limit is not None:
+            kept = value >= limit
+            found.append(Verdict(what=f"{what}, at least", limit=limit, value=value, passed=kept))
+    return found
 
 
 def _setup(plan: Plan) -> dict[str, Any]:
@@ -183,12 +185,14 @@ def _learning(plan: Plan, record: Record) -> dict[str, Any]:
 
 
 def _course(record: Record) -> dict[str, list[float]]:
-    """By time: rate, latencies of selects, true regret so far."""
+    """By time: rate, requests in flight, latencies of selects, true regret so far."""
     timeline = record.timeline
+    ends = timeline.ends_seconds()
     between = [piece.latencies.percentiles_ms([50.0, 99.0]) for piece in timeline.slices]
     return {
-        "seconds": timeline.ends_seconds(),
+        "seconds": ends,
         "rate": [piece.learning.trials / timeline.slice_seconds for piece in timeline.slices],
+        "in_flight": [float(piece.in_flight) for piece in timeline.slices],
         "p50_ms": [p50 for p50, _ in between],
         "p99_ms": [p99 for _, p99 in between],
         "true_regret": [sums.regret for sums in timeline.running()[1:]],
@@ -227,7 +231,7 @@ def _distribution(record: Record) -> dict[str, list[float]]:
     latencies = record.latencies.get((SELECT, DUE), Latencies())
     sent = record.latencies.get((SELECT, SENT), Latencies())
     nines = math.log10(max(10, latencies.count))
-    steps = [nines * point / CURVE_POINTS for point in range(CURVE_POINTS + 1)]
+    steps = [nines * point / CURVE_POINTS for point in range(1, CURVE_POINTS + 1)]
     percentiles = [100.0 * (1.0 - 10.0**-step) for step in steps]
     return {
         "percentile": percentiles,

@@ -21,15 +21,15 @@ class Table:
 
 
 def tables(numbers: Mapping[str, Any], counts: Sequence[Count]) -> list[Table]:
-    """All of them; the set-up comes first."""
+    """All of them; the set-up comes last."""
     return [
-        _setup(numbers),
-        _traffic(numbers),
         _latency(numbers),
+        _traffic(numbers),
         _errors(numbers),
         _learning(numbers),
         _counts(numbers, counts),
         _thresholds(numbers),
+        _setup(numbers),
     ]
 
 
@@ -116,8 +116,12 @@ def _counts(numbers: Mapping[str, Any], counts: Sequence[Count]) -> Table:
         )
         for count in totals(counts)
     ]
-    if numbers["counts_equal"]:
+    if not counts:
+        note = "The service could not be asked for its counts at the end."
+    elif numbers["counts_equal"]:
         note = "What the client saw is what the service counted."
+        if not any(count.what.startswith("/") for count in counts):
+            note += " Its /metrics could not be read, so HTTP requests are not compared."
     else:
         note = (
             "The service counted something else than the client saw. If others use these tenants, "
@@ -133,8 +137,7 @@ def _thresholds(numbers: Mapping[str, Any]) -> Table:
         for row in numbers["thresholds"]
     ]
     columns = ("threshold", "limit", "seen", "verdict")
-    note = "" if rows else "None were given."
-    return Table(title="Thresholds", columns=columns, rows=rows, note=note)
+    return Table(title="Thresholds", columns=columns, rows=rows)
 
 
 def _verdict(count: Count) -> str:
@@ -147,8 +150,10 @@ def _passed(passed: bool) -> str:
     return "kept" if passed else "MISSED"
 
 
-def _figure(value: float) -> str:
+def _figure(value: float | None) -> str:
     """Three digits or so, and counts in full."""
+    if value is None:
+        return "nothing"
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -79,6 +79,8 @@ class Tally:
     """What one process saw since its last tally."""
 
     process: int
+    slot: int = 0  # the slot of `FLUSH_SECONDS` since the start that it is about
+    answered_at: float = 0.0  # when the last select was done with, by the monotonic clock
     fates: Counter[Fate] = field(default_factory=Counter)
     # By call and one of DUE, SENT, LAG; microseconds.
     latencies_us: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -90,5 +92,7 @@ class Tally:
 
     def time(self, call: str, *, due: float, sent: float, done: float) -> None:
         """Takes in when a request was due, sent and done with."""
+        if call == SELECT:
+            self.answered_at = done
         for since, seconds in ((DUE, done - due), (SENT, done - sent), (LAG, sent - due)):
             self.latencies_us.setdefault((call, since), []).append(round(seconds * 1e6))

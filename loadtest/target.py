@@ -9,7 +9,7 @@ from typing import Any, Self
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from loadtest.plan import Access
+from loadtest.plan import Access, BadPlan
 from service.errors import ZoomingError
 
 OUTCOMES = ("applied", "duplicate", "conflict", "late", "unknown")
@@ -103,7 +103,10 @@ class Target:
             self.delete([name])
             answer = self._admin_call("PUT", f"/tenants/{name}", json=configuration)
             if answer.status_code == 422:
-                raise ValueError(f"the service refuses the tenants' configuration: {answer.text}")
+                raise BadPlan(
+                    f"the service refuses the tenants' configuration, see --arms, --noise, "
+                    f"--preset and --set: {answer.text}"
+                )
             _expect(answer, 201)
             made.append(Access(name=name, key=answer.json()["api_key"]))
         return made

@@ -20,9 +20,11 @@ class Slice:
 
     latencies: Latencies = field(default_factory=lambda: Latencies(digits=2))  # of selects
     learning: Learning = field(default_factory=Learning)
+    in_flight: int = 0  # requests, at the most that was seen
 
     def add(self, other: "Slice") -> None:
         """Takes in another slice."""
+        self.in_flight = max(self.in_flight, other.in_flight)
         self.latencies.add(other.latencies)
         self.learning.add(other.learning)
 
@@ -34,15 +36,18 @@ class Timeline:
         self.slices: list[Slice] = []
         self.slice_seconds = FLUSH_SECONDS
 
-    def add(self, tally: Tally, *, at_seconds: float) -> None:
-        """Takes in what was seen until now."""
+    def add(self, tally: Tally, *, in_flight: int) -> None:
+        """Takes in what a process saw in a slot, and the requests of all that were under way."""
+        at_seconds = tally.slot * FLUSH_SECONDS
         while at_seconds >= self.slice_seconds * MOST_SLICES:
             self._halve()
-        while len(self.slices) <= at_seconds / self.slice_seconds:
+        place = int(at_seconds / self.slice_seconds)
+        while len(self.slices) <= place:
             self.slices.append(Slice())
-        now = self.slices[int(at_seconds / self.slice_seconds)]
-        now.latencies.record(tally.latencies_us.get((SELECT, DUE), ()))
-        now.learning.add(tally.learning)
+        piece = self.slices[place]
+        piece.latencies.record(tally.latencies_us.get((SELECT, DUE), ()))
+        piece.learning.add(tally.learning)
+        piece.in_flight = max(piece.in_flight, in_flight)
 
     def ends_seconds(self) -> list[float]:
         """When each slice ends."""

@@ -91,13 +91,12 @@ def _add_loadtest(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 
 def _loadtest(parser: argparse.ArgumentParser, **flags: object) -> int:
     from loadtest.loadtest import loadtest
-    from loadtest.plan import Plan
+    from loadtest.plan import BadPlan, Plan
 
     try:
-        plan = Plan.load(flags)
-    except ValueError as error:
+        return loadtest(Plan.load(flags))
+    except BadPlan as error:
         parser.error(str(error))
-    return loadtest(plan)
 
 
 def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
