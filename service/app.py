@@ -1,5 +1,6 @@
 """The app: settings in, FastAPI out. Two apps may stand on one store."""
 
+import importlib.metadata
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,11 +11,15 @@ from service import logs
 from service.api import decisions, ops, problems, tenants
 from service.api.context import KEY_IN_DOCS, Context, clock_ms
 from service.api.limits import BodyLimit
+from service.api.watch import Watch
 from service.errors import StoreUnavailable
+from service.metrics import ProcessMetrics
 from service.processes import end_with_parent
 from service.settings import Settings
 from service.splitter import Splitter
 from service.store import Store
+
+VERSION = importlib.metadata.version("approx-zooming")
 
 log = logging.getLogger("zooming")
 
@@ -35,9 +40,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         logs.set_up()
         end_with_parent()
-        store = Store(settings.redis_url)
-        splitter = Splitter(store, clock_ms=clock_ms)
-        app.state.context = Context(settings, store, splitter)
+        metrics = ProcessMetrics(version=VERSION)
+        store = Store(settings.redis_url, observer=metrics)
+        splitter = Splitter(store, clock_ms=clock_ms, observe_seconds=metrics.split_took)
+        app.state.context = Context(settings, store, splitter, metrics)
         try:
             await _look_after(store)
             yield
@@ -47,7 +53,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(
         title="Approx-Zooming",
-        version="0.1.0",
+        version=VERSION,
         description=DESCRIPTION,
         lifespan=lifespan,
         redoc_url=None,
@@ -55,6 +61,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, admin_key=settings.admin_key)
+    app.add_middleware(Watch)
     app.include_router(decisions.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(tenants.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(ops.router)

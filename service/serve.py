@@ -20,6 +20,7 @@ from service import logs
 from service.embedded import PrivateStore
 from service.errors import BadSetting, StoreUnavailable, StoreUnsuitable
 from service.settings import Settings
+from service.slots import FOLDER_VARIABLE, metrics_folder
 from service.store import Store
 
 REACH_SECONDS = 10
@@ -39,6 +40,8 @@ def serve(settings: Settings) -> None:
             settings = replace(settings, redis_url=stack.enter_context(private).url)
             where = f"a private store in {settings.data}"
         asyncio.run(_verify(settings.redis_url))
+        # The workers' metrics are shared through files in here.
+        os.environ[FOLDER_VARIABLE] = str(stack.enter_context(metrics_folder()))
         listener = stack.enter_context(_listen(settings.host, settings.port))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         port = listener.getsockname()[1]

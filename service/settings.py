@@ -25,6 +25,8 @@ class Settings:
     appendfsync: str = "always"
     admin_key: str = ""
     max_body_bytes: int = 16 * 1024 * 1024
+    metrics_key: str = ""
+    metrics_tenants: int = 100
 
     def __post_init__(self) -> None:
         if not self.admin_key and self.host not in LOOPBACK:
@@ -34,11 +36,14 @@ class Settings:
             )
         if self.appendfsync not in APPENDFSYNC:
             raise BadSetting(f"ZOOMING_APPENDFSYNC must be one of {', '.join(APPENDFSYNC)}.")
-        for name in ("workers", "max_body_bytes"):
+        for name in ("workers", "max_body_bytes", "metrics_tenants"):
             if getattr(self, name) < 1:
                 raise BadSetting(f"{PREFIX}{name.upper()} must be at least 1.")
-        if not self.admin_key.isascii():
-            raise BadSetting("ZOOMING_ADMIN_KEY must be ASCII: it travels in an HTTP header.")
+        for name in ("admin_key", "metrics_key"):
+            if not getattr(self, name).isascii():
+                raise BadSetting(
+                    f"{PREFIX}{name.upper()} must be ASCII: it travels in an HTTP header."
+                )
 
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None) -> "Settings":

@@ -27,9 +27,16 @@ _LONGEST_POLL_SECONDS = 0.05
 class Splitter:
     """The splits that this worker has under way."""
 
-    def __init__(self, store: Store, *, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock_ms: Callable[[], int],
+        observe_seconds: Callable[[float], None] = lambda _: None,
+    ) -> None:
         self._store = store
         self._clock_ms = clock_ms
+        self._observe_seconds = observe_seconds
         self._under_way: dict[tuple[str, int], asyncio.Task[None]] = {}
 
     async def split(
@@ -96,6 +103,8 @@ class Splitter:
                 return
         finally:
             renewal.cancel()
+        seconds = time.perf_counter() - started
+        self._observe_seconds(seconds)
         log.info(
             "split",
             extra={
@@ -104,7 +113,7 @@ class Splitter:
                 "arms": len(arms),
                 "samples": len(samples),
                 "children": children.left + children.right,
-                "ms": round((time.perf_counter() - started) * 1000, 1),
+                "ms": round(seconds * 1000, 1),
             },
         )
 

@@ -1,6 +1,7 @@
 """What every call needs at hand, and who may call it.
 
-With an admin key set, `Authorization: Bearer KEY` is needed everywhere but on the probes and docs.
+With an admin key set, `Authorization: Bearer KEY` is needed everywhere but on the probes, the docs
+and the metrics, which have a key of their own.
 A key that does not open a tenant gets the same answer whether or not that tenant exists.
 """
 
@@ -22,6 +23,7 @@ from service.errors import (
     StoreUnavailable,
     Unauthenticated,
 )
+from service.metrics import ProcessMetrics
 from service.settings import Settings
 from service.splitter import Splitter
 from service.store import Store, Tenant
@@ -50,11 +52,22 @@ def hash_key(key: str) -> str:
 
 @dataclass(slots=True)
 class Context:
-    """One app's settings, store and splitter."""
+    """One app's settings, store, splitter and metrics."""
 
     settings: Settings
     store: Store
     splitter: Splitter
+    metrics: ProcessMetrics
+
+    def require_metrics_key(self, key: str | None) -> None:
+        """Raises unless the key opens the metrics, or none is set for them."""
+        if not self.settings.metrics_key:
+            return
+        if key is None:
+            raise Unauthenticated("Send the key of the metrics as 'Authorization: Bearer KEY'.")
+        keys = filter(None, (self.settings.metrics_key, self.settings.admin_key))
+        if not any(_same(hash_key(key), hash_key(one)) for one in keys):
+            raise Forbidden("This call needs the key of the metrics.")
 
     def require_admin(self, key: str | None) -> None:
         """Raises unless the key is the admin key, or none is set."""

@@ -1,9 +1,15 @@
-"""Probes."""
+"""What operators look at: probes and metrics."""
 
-from fastapi import APIRouter
+import asyncio
 
-from service.api.context import Here
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client.core import Metric
+
+from service.api.context import Context, Here, Key, clock_ms
 from service.api.problems import responses
+from service.errors import StoreUnavailable
+from service.state_metrics import store_metrics, tenant_metrics
 
 router = APIRouter(tags=["ops"])
 
@@ -19,3 +25,30 @@ async def ready(here: Here) -> dict[str, str]:
     """The store answers too."""
     await here.store.ping()
     return {"status": "ready"}
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses=responses(401, 403)
+    | {200: {"content": {CONTENT_TYPE_LATEST: {"schema": {"type": "string"}}}}},
+)
+async def metrics(request: Request, here: Here, key: Key) -> Response:
+    """For Prometheus; also answered, without the tenants, while the store is down."""
+    here.require_metrics_key(key)
+    state = await _state(here)
+    # Off the event loop: many tenants make a long page.
+    content, content_type = await asyncio.to_thread(
+        here.metrics.page, state, accept=request.headers.get("accept", "")
+    )
+    return Response(content, headers={"Content-Type": content_type})
+
+
+async def _state(here: Context) -> list[Metric]:
+    try:
+        server = await here.store.server()
+        tenants = await here.store.directory.all_stats(now_ms=clock_ms())
+    except StoreUnavailable:
+        return list(store_metrics(None))
+    most = here.settings.metrics_tenants
+    return [*store_metrics(server), *tenant_metrics(tenants, most=most)]

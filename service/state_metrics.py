@@ -1,0 +1,198 @@
+"""The metrics of the tenants and of the store, as they stand there when they are asked for.
+
+Every service on one store shows the same: combine several with `max`, never with `sum`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from service.store import ServerState, TenantStats
+
+OTHER = "other"
+_PHASES = ("active", "flagged")
+_OUTCOMES = ("applied", "duplicate", "conflict", "late", "unknown")
+
+
+def store_metrics(server: ServerState | None) -> Iterator[Metric]:
+    """How the store is doing; `None` when it does not answer."""
+    yield GaugeMetricFamily(
+        "zooming_store_up",
+        "1 if the store answered at this scrape; if not, all metrics of tenants are missing.",
+        value=float(server is not None),
+    )
+    if server is None:
+        return
+    yield GaugeMetricFamily(
+        "zooming_store_memory_bytes", "Memory that the store uses.", value=server.memory_bytes
+    )
+    yield GaugeMetricFamily(
+        "zooming_store_memory_limit_bytes",
+        "The store's maxmemory, or its host's memory if it has no limit.",
+        value=server.memory_limit_bytes,
+    )
+    durability = GaugeMetricFamily(
+        "zooming_store_durability",
+        "When the store has its writes on disk: always, everysec, no, off (never) or unknown.",
+        labels=["mode"],
+    )
+    durability.add_metric([server.durability], 1)
+    yield durability
+
+
+def tenant_metrics(tenants: Sequence[TenantStats], *, most: int) -> Iterator[Metric]:
+    """Of the `most` oldest tenants each by itself, of the rest the sum.
+
+    The oldest, since a choice by traffic would change, and each change would look like a reset of
+    the counters of both who comes and who goes.
+    """
+    yield GaugeMetricFamily("zooming_tenants", "How many tenants there are.", value=len(tenants))
+    by_age = sorted(tenants, key=lambda stats: (stats.created_at_ms, stats.tenant))
+    shown = {stats.tenant: stats for stats in by_age[:most]}
+    rest = by_age[most:]
+    if rest:
+        # A tenant may bear this very name.
+        rest += [shown.pop(OTHER)] if OTHER in shown else []
+        shown[OTHER] = combined(rest)
+    for make in (_trials, _rewards, _splits, _balls, _clusters, _decisions, _scalars):
+        yield from make(shown)
+
+
+def combined(tenants: Sequence[TenantStats]) -> TenantStats:
+    """Several tenants as one: sums, but the greatest depth and age."""
+    counters: Counter[str] = Counter()
+    clusters: Counter[int] = Counter()
+    decisions: Counter[str] = Counter()
+    for stats in tenants:
+        counters.update(stats.counters)
+        clusters.update(stats.clusters)
+        decisions.update(stats.decisions)
+    counters["depth"] = max(stats.counters["depth"] for stats in tenants)
+    return TenantStats(
+        tenant=OTHER,
+        created_at_ms=min(stats.created_at_ms for stats in tenants),
+        counters=counters,
+        clusters=clusters,
+        decisions=decisions,
+        cells_owed=sum(stats.cells_owed for stats in tenants),
+        cells_filled=sum(stats.cells_filled for stats in tenants),
+        flagged_age_ms=max(stats.flagged_age_ms for stats in tenants),
+        reward_sum=sum(stats.reward_sum for stats in tenants),
+        regret_upper=sum(stats.regret_upper for stats in tenants),
+        regret_estimate=sum(stats.regret_estimate for stats in tenants),
+    )
+
+
+Shown = dict[str, TenantStats]
+
+
+def _trials(shown: Shown) -> Iterator[Metric]:
+    trials = CounterMetricFamily(
+        "zooming_trials",
+        "Selects answered, by the phase of the ball that was played.",
+        labels=["tenant", "phase"],
+    )
+    for tenant, stats in shown.items():
+        for phase in _PHASES:
+            trials.add_metric([tenant, phase], stats.counters[f"trials_{phase}"])
+    yield trials
+
+
+def _rewards(shown: Shown) -> Iterator[Metric]:
+    rewards = CounterMetricFamily(
+        "zooming_rewards",
+        "Rewards received: applied; duplicate (the same again); conflict (another value); late "
+        "(after the window); unknown (no such decision).",
+        labels=["tenant", "outcome"],
+    )
+    for tenant, stats in shown.items():
+        for outcome in _OUTCOMES:
+            rewards.add_metric([tenant, outcome], stats.counters[f"rewards_{outcome}"])
+    yield rewards
+
+
+def _splits(shown: Shown) -> Iterator[Metric]:
+    splits = CounterMetricFamily("zooming_splits", "Balls that were split.", labels=["tenant"])
+    for tenant, stats in shown.items():
+        splits.add_metric([tenant], stats.counters["splits"])
+    yield splits
+
+
+def _balls(shown: Shown) -> Iterator[Metric]:
+    balls = GaugeMetricFamily(
+        "zooming_balls", "Balls of the partition, by phase.", labels=["tenant", "phase"]
+    )
+    for tenant, stats in shown.items():
+        for phase in _PHASES:
+            balls.add_metric([tenant, phase], stats.counters[phase])
+    yield balls
+
+
+def _clusters(shown: Shown) -> Iterator[Metric]:
+    clusters = GaugeMetricFamily(
+        "zooming_clusters",
+        "Active balls, each a cluster of arms, by depth of their interval.",
+        labels=["tenant", "depth"],
+    )
+    for tenant, stats in shown.items():
+        for depth, number in sorted(stats.clusters.items()):
+            clusters.add_metric([tenant, str(depth)], number)
+    yield clusters
+
+
+def _decisions(shown: Shown) -> Iterator[Metric]:
+    decisions = GaugeMetricFamily(
+        "zooming_decisions",
+        "Decisions that are remembered: open (a reward is awaited), rewarded, expired (none came). "
+        "Right to within 1/120 of window and retention.",
+        labels=["tenant", "state"],
+    )
+    for tenant, stats in shown.items():
+        for state, number in stats.decisions.items():
+            decisions.add_metric([tenant, state], number)
+    yield decisions
+
+
+def _scalars(shown: Shown) -> Iterator[Metric]:
+    for name, help_text, value in _SCALARS:
+        family = GaugeMetricFamily(name, help_text, labels=["tenant"])
+        for tenant, stats in shown.items():
+            family.add_metric([tenant], value(stats))
+        yield family
+
+
+_SCALARS: tuple[tuple[str, str, Callable[[TenantStats], float]], ...] = (
+    (
+        "zooming_partition_depth",
+        "Depth of the finest context interval.",
+        lambda stats: stats.counters["depth"],
+    ),
+    (
+        "zooming_suff_data_ratio",
+        "Share of the samples that flagged balls need that has come in; 1 if none is flagged.",
+        lambda stats: stats.suff_data_ratio,
+    ),
+    (
+        "zooming_flagged_age_seconds",
+        "Age of the ball that has been flagged for longest; 0 if none is.",
+        lambda stats: stats.flagged_age_ms / 1000,
+    ),
+    (
+        "zooming_reward_sum",
+        "Sum of the rewards applied.",
+        lambda stats: stats.reward_sum,
+    ),
+    (
+        "zooming_regret_upper",
+        "Sum over rewarded decisions of (1 if flagged, else UCB or 1 if less) - reward: up to "
+        "noise no less than the regret, while the assumptions hold.",
+        lambda stats: stats.regret_upper,
+    ),
+    (
+        "zooming_regret_estimate",
+        "Sum over rewarded decisions of (best mean of a ball at the context) - reward: an "
+        "estimate of the regret, no bound.",
+        lambda stats: stats.regret_estimate,
+    ),
+)
