@@ -3,7 +3,8 @@
 A flagged ball with 64 buckets and k = 4 holds 256 samples an arm. Two settings: the zigzag
 environment, whose clusters stay few, and arms that are all different, so that every arm is compared
 with every other (no noise, radius 0). Time is the best of three runs; memory is the peak that numpy
-and Python allocate. For the store, a private one is filled in invented time.
+and Python allocate. The regret proxies are summed up as the engine does, beside the regret. For the
+store, a private one is filled in invented time.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from loadtest.environments import zigzag
+from loadtest.environments import bernoulli, continuum, finite_types, zigzag
+from loadtest.proxies import replay
 from service.algorithm import SAMPLE, Config, Interval, sub_partition
 from service.api.schemas import TenantConfig
 from service.embedded import PrivateStore
@@ -27,16 +29,52 @@ BUCKETS, K, NOISE = 64, 4, 0.01
 ARMS = (100, 250, 500, 1000, 2500, 5000)
 RUNS = 3
 DECISIONS = 5000
+PROXY_MARKS = (1_000, 3_000, 10_000, 30_000, 100_000)
+PROXY_SEEDS = 3
+PROXY_ENVIRONMENTS = {
+    "zigzag, K = 50, σ = 1e-5": zigzag(50, noise=1e-5),
+    "zigzag, K = 50, σ = 0.3": zigzag(50, noise=0.3),
+    "continuum, K = 50, σ = 0.1": continuum(50, noise=0.1, lipschitz=1.0),
+    "5 types, K = 50, σ = 0.3": finite_types(50, types=5, noise=0.3, lipschitz=1.0, seed=0),
+    "Bernoulli zigzag, K = 20": bernoulli(zigzag(20, noise=0.0)),
+}
 
 
 def bench() -> None:
     """Prints each figure as it is measured."""
     _bench_sub_partition()
+    _bench_proxies()
     with (
         TemporaryDirectory(prefix="zooming-bench-") as folder,
         PrivateStore(Path(folder)) as private,
     ):
         asyncio.run(_bench_store(private.url))
+
+
+def _bench_proxies() -> None:
+    print(f"\nThe regret proxies beside the regret, preset simulation, {PROXY_SEEDS} seeds\n")
+    titles = f"{'trials':>8}{'regret':>9}{'upper':>9}{'estimate':>10}{'estimate/regret':>17}"
+    print(f"{'environment':<30}{titles}")
+    for name, environment in PROXY_ENVIRONMENTS.items():
+        config = Config.resolve(
+            arms=environment.arms,
+            horizon=PROXY_MARKS[-1],
+            noise=environment.noise,
+            lipschitz=environment.lipschitz,
+        )
+        runs = [
+            list(replay(environment, config, seed=seed, marks=PROXY_MARKS))
+            for seed in range(PROXY_SEEDS)
+        ]
+        for marks in zip(*runs, strict=True):
+            regret, upper, estimate = np.mean(
+                [(mark.regret, mark.regret_upper, mark.regret_estimate) for mark in marks], axis=0
+            )
+            print(
+                f"{name:<30}{marks[0].trials:>8}{regret:>9.0f}{upper:>9.0f}{estimate:>10.0f}"
+                f"{estimate / regret:>17.2f}",
+                flush=True,
+            )
 
 
 async def _bench_store(url: str) -> None:
