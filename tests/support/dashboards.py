@@ -24,14 +24,14 @@ class Selector:
     """One place in a query where a metric is named."""
 
     metric: str
-    before: str  # the query up to here, without white space
+    before: str  # the query up to here, its white space single spaces
     matchers: str  # what stands in braces
     window: str  # what stands in brackets
 
     @property
     def function(self) -> str:
         """The function or aggregation directly around it."""
-        found = re.search(r"(\w+)(?:by\([^)]*\))?\($", self.before)
+        found = re.search(r"(\w+)(?: by \([^)]*\))? ?\($", self.before)
         return found[1] if found else ""
 
 
@@ -75,6 +75,6 @@ def selectors(expression: str) -> list[Selector]:
             continue
         after = re.match(r'(?:\{((?:"[^"]*"|[^}"])*)\})?(?:\[([^]]*)\])?', rest)
         assert after is not None
-        before = re.sub(r"\s+", "", expression[: name.start()])
+        before = re.sub(r"\s+", " ", expression[: name.start()])
         found.append(Selector(name[0], before, after[1] or "", after[2] or ""))
     return found

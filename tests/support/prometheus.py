@@ -1,7 +1,7 @@
-"""A real Prometheus for tests, which scrapes a service every second; ended by process id."""
+"""A real Prometheus for tests, which scrapes services every second; ended by process id."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,16 +36,15 @@ class Prometheus:
 
 @contextmanager
 def running_prometheus(
-    program: str, *, folder: Path, target: str, rules: Path
+    program: str, *, folder: Path, targets: Sequence[str], rules: Path
 ) -> Iterator[Prometheus]:
-    """The program on a free port, set to scrape the service at the URL `target`."""
+    """The program on a free port, set to scrape the services at these URLs."""
     port = free_port()
+    hosts = [urlsplit(target).netloc for target in targets]
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(rules)],
-        "scrape_configs": [
-            {"job_name": JOB, "static_configs": [{"targets": [urlsplit(target).netloc]}]}
-        ],
+        "scrape_configs": [{"job_name": JOB, "static_configs": [{"targets": hosts}]}],
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     flags = [
