@@ -15,8 +15,9 @@ if [ -e .env ]; then
 else
   set -C # should another one make it meanwhile, fail
   cat >.env <<ENV
-# Read by docker compose. To change a key: edit it here, then docker compose up -d
+# Read by docker compose. To change the admin key: edit it, then docker compose up --detach
 ZOOMING_ADMIN_KEY=$(random_key)
+# Counts at Grafana's first start; later it is changed in Grafana.
 GRAFANA_ADMIN_PASSWORD=$(random_key)
 # Whose the files in backups/ are. With rootless Docker: 0:0
 BACKUP_USER=$(id -u):$(id -g)
