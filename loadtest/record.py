@@ -9,8 +9,10 @@ from loadtest.tally import LAG, SELECT, Fate, Learning, Tally
 from loadtest.target import Metrics
 from loadtest.timeline import Timeline
 
-# The client is late when more than one send in a hundred leaves this much after it was due.
+# The client cannot keep up when more than one send in a hundred leaves this much after it was due,
+# or when its busiest process has hardly a moment left.
 LATE_CLIENT_MS = 20.0
+BUSY_CLIENT_SHARE = 0.9
 _FINE = ("200", "applied", "duplicate")
 
 
@@ -28,6 +30,7 @@ class Record:
     lost: int = 0
     twice_applied: int = 0
     in_flight: dict[int, int] = field(default_factory=dict)  # by process
+    cpu_seconds: dict[int, float] = field(default_factory=dict)  # by process
     seconds: float = 0.0  # until the last answer to a select
     interrupted: bool = False
 
@@ -41,6 +44,7 @@ class Record:
         self.lost += tally.lost
         self.twice_applied += tally.twice_applied
         self.in_flight[tally.process] = tally.in_flight
+        self.cpu_seconds[tally.process] = tally.cpu_seconds
         if tally.answered_at:
             self.timeline.add(tally, in_flight=sum(self.in_flight.values()))
             self.seconds = max(self.seconds, tally.answered_at - self.start)
@@ -69,3 +73,13 @@ class Record:
         """How late the client itself was in sending selects: the 99th percentile."""
         lags = self.latencies.get((SELECT, LAG))
         return lags.percentiles_ms([99.0])[0] if lags else 0.0
+
+    @property
+    def client_busy_share(self) -> float:
+        """How busy the busiest process of the client was, of one core."""
+        return max(self.cpu_seconds.values(), default=0.0) / max(self.seconds, 1e-9)
+
+    @property
+    def client_kept_up(self) -> bool:
+        """Whether the latencies are the service's alone."""
+        return self.client_lag_ms <= LATE_CLIENT_MS and self.client_busy_share <= BUSY_CLIENT_SHARE

@@ -50,9 +50,11 @@ class Replay:
         self._tasks = asyncio.TaskGroup()
         self._sending: asyncio.Task[None] | None = None
         self._stopped = False
+        self._cpu_start = 0.0
 
     async def run(self, start: float) -> None:
         """Runs from `start`, a time of the monotonic clock, until all is sent and answered."""
+        self._cpu_start = time.process_time()
         flushing = asyncio.create_task(self._flush_regularly(start))
         try:
             async with self._tasks:
@@ -172,6 +174,7 @@ class Replay:
 
     def _hand_over(self) -> None:
         tally = self._tally
+        tally.cpu_seconds = time.process_time() - self._cpu_start
         self._tally = Tally(tally.process, slot=tally.slot + 1, in_flight=tally.in_flight)
         self._flush(tally)
 

@@ -12,7 +12,7 @@ from loadtest import markdown, page
 from loadtest.counts import Count
 from loadtest.latency import Latencies
 from loadtest.plan import Plan
-from loadtest.record import LATE_CLIENT_MS, Record
+from loadtest.record import Record
 from loadtest.tables import tables
 from loadtest.tally import DUE, REWARD, SELECT, SENT, UNSENT, Learning
 
@@ -51,7 +51,7 @@ class Report:
             "interrupted": record.interrupted,
             "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "setup": _setup(plan),
-            "traffic": _traffic(plan, record),
+            "traffic": _traffic(record),
             "latency_ms": _latency(record),
             "errors": record.errors(),
             "learning": _learning(plan, record),
@@ -134,8 +134,7 @@ def _setup(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _traffic(plan: Plan, record: Record) -> dict[str, Any]:
-    lag_ms = record.client_lag_ms
+def _traffic(record: Record) -> dict[str, Any]:
     return {
         "seconds": record.seconds,
         "requests": record.fates.total(),
@@ -144,8 +143,9 @@ def _traffic(plan: Plan, record: Record) -> dict[str, Any]:
         "rewards_lost_on_purpose": record.lost,
         "rewards_unsent": record.errors().get(REWARD, {}).get(UNSENT, 0),
         "error_share": record.error_share,
-        "client_lag_p99_ms": lag_ms,
-        "client_kept_up": plan.rate is None or lag_ms <= LATE_CLIENT_MS,
+        "client_lag_p99_ms": record.client_lag_ms,
+        "client_busy_share": record.client_busy_share,
+        "client_kept_up": record.client_kept_up,
     }
 
 

@@ -89,6 +89,7 @@ class Tally:
     lost: int = 0  # rewards that were drawn to be lost
     twice_applied: int = 0  # a reward sent again that did not answer `duplicate`
     in_flight: int = 0
+    cpu_seconds: float = 0.0  # that the process took since the start
 
     def time(self, call: str, *, due: float, sent: float, done: float) -> None:
         """Takes in when a request was due, sent and done with."""

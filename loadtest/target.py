@@ -14,6 +14,7 @@ from service.errors import ZoomingError
 
 OUTCOMES = ("applied", "duplicate", "conflict", "late", "unknown")
 _TIMEOUT_SECONDS = 30.0
+_METRICS_TIMEOUT_SECONDS = 5.0
 
 
 class TargetUnusable(ZoomingError):
@@ -124,7 +125,9 @@ class Target:
     def metrics(self) -> Metrics | None:
         """A reading of /metrics, or nothing when the service has none for us."""
         try:
-            answer = self._client.get("/metrics", headers=self._metrics)
+            answer = self._client.get(
+                "/metrics", headers=self._metrics, timeout=_METRICS_TIMEOUT_SECONDS
+            )
         except httpx.TransportError:
             return None
         if answer.status_code != 200:

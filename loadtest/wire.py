@@ -64,14 +64,18 @@ class Wire:
         try:
             async with asyncio.timeout(self._timeout_seconds), self._places:
                 connection = await self._connect()
-                answer = await connection.exchange(b"%b%d\r\n\r\n%b" % (head, len(body), body))
+                return await connection.exchange(b"%b%d\r\n\r\n%b" % (head, len(body), body))
         except TimeoutError:
-            if connection:
-                connection.close()
             raise NoAnswer("timeout", sent=connection is not None) from None
+        finally:
+            if connection is not None:
+                self._give_back(connection)
+
+    def _give_back(self, connection: "_Connection") -> None:
         if connection.reusable:
             self._idle.append(connection)
-        return answer
+        else:
+            connection.close()
 
     async def _connect(self) -> "_Connection":
         while self._idle:
