@@ -20,7 +20,7 @@ JOB = "zooming"
 class Prometheus:
     """A running Prometheus."""
 
-    url: str
+    client: httpx.Client
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The series that an expression gives now: each its `metric` and its `value`."""
@@ -29,7 +29,7 @@ class Prometheus:
 
     def get(self, path: str, **parameters: str) -> Any:
         """The data of an answer of the HTTP API; an error fails the test."""
-        answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=30).json()
+        answer = self.client.get(f"/api/v1/{path}", params=parameters).json()
         assert answer["status"] == "success", f"{parameters}: {answer['error']}"
         return answer["data"]
 
@@ -57,18 +57,19 @@ def running_prometheus(
         process = subprocess.Popen(
             [program, *flags], stdout=output, stderr=output, start_new_session=True
         )
-    prometheus = Prometheus(f"http://127.0.0.1:{port}")
+    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30)
 
     def ready() -> bool:
         assert process.poll() is None, log.read_text()
         try:
-            return httpx.get(f"{prometheus.url}/-/ready").status_code == 200
+            return client.get("/-/ready").status_code == 200
         except httpx.TransportError:
             return False
 
     try:
         wait_for(ready, seconds=START_SECONDS, what="a ready Prometheus")
-        yield prometheus
+        yield Prometheus(client)
     finally:
+        client.close()
         process.terminate()
         process.wait(30)
