@@ -240,6 +240,19 @@ def test_demo_replays_until_it_is_stopped(
         assert service.client.get("/tenants/demo-1", headers=headers).status_code == 404
 
 
+def test_health_check_asks_whether_the_service_is_ready(
+    services: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """It passes on a service that is, and fails when nobody answers."""
+    kind, program, *words = services["service"]["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "python")
+    with running_service(tmp_path) as service:
+        there = [word.replace("http://127.0.0.1:8000", service.url) for word in words]
+        subprocess.run([sys.executable, *there], check=True)
+    outcome = subprocess.run([sys.executable, *there], stderr=subprocess.DEVNULL, check=False)
+    assert outcome.returncode != 0
+
+
 # -- make compose-env
 
 

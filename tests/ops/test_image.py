@@ -196,6 +196,7 @@ def test_serves_and_learns_on_its_private_store(venv: Path, tmp_path: Path) -> N
             "applied"
         )
         assert service.client.get("/docs").status_code == 200
+        assert "zooming_store_up 1.0" in service.client.get("/metrics").text
         assert (tmp_path / "data" / "appendonlydir").is_dir()
     assert health_check(venv, tmp_path, port=port) != 0
     with pytest.raises(httpx.ConnectError):
