@@ -27,6 +27,7 @@ ROUTES = {
     "POST /reward": "tenant",
     "GET /health/live": "anyone",
     "GET /health/ready": "anyone",
+    "GET /metrics": "anyone",
 }
 OPEN_PAGES = ["/docs", "/openapi.json"]
 TENANT_ROUTES = [route for route, who in ROUTES.items() if who == "tenant"]

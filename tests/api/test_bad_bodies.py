@@ -151,10 +151,13 @@ def test_an_unknown_tenant_is_not_found(
 def test_a_reward_for_no_decision_is_not_found(
     service: Service, raw: "redis.Redis", kind: str
 ) -> None:
+    """It is counted, and changes nothing else."""
     tenant = create(service)
     decide(service, tenant)
-    before = content_of(raw)
+    before, counters = content_of(raw), service.counters(tenant)
     assert_problem(reward(service, tenant, NO_DECISIONS[kind]), 404)
+    assert service.counters(tenant) == counters | {"rewards_unknown": 1}
+    raw.hdel(f"zooming:{{{tenant}}}", "rewards_unknown")
     assert content_of(raw) == before
 
 

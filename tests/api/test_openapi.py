@@ -55,7 +55,7 @@ GOOD_CALLS: dict[str, tuple[str, Any]] = {
     REWARD: ("/reward", REWARD_BODY),
     DELETE: ("/tenants/shop", None),
 }
-OPEN_ROUTES = {"GET /health/live", "GET /health/ready"}
+OPEN_ROUTES = {"GET /health/live", "GET /health/ready", "GET /metrics"}
 
 
 def operations(running: Service) -> dict[str, Any]:
@@ -149,3 +149,4 @@ def test_the_statuses_declared_are_those_that_can_be(service: Service) -> None:
     assert set(declared) == set(GOOD_CALLS) | OPEN_ROUTES
     assert refusals(declared["GET /health/live"]) == set()
     assert refusals(declared["GET /health/ready"]) == {503}
+    assert refusals(declared["GET /metrics"]) == {401, 403}

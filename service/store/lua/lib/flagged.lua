@@ -16,9 +16,9 @@ local function ask_no_more(base, b, position)
   end
 end
 
--- How many samples fill all cells of the ball.
+-- How many samples fill all cells of the ball; so many at the most that sums of it stay exact.
 local function owed(b, buckets)
-  return b.k * buckets * b.arms
+  return math.min(b.k * buckets * b.arms, 2 ^ 40)
 end
 
 -- Makes the ball flagged, last in the queue of its interval. The caller saves the record.
