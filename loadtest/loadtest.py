@@ -8,9 +8,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import FrameType
 
 from loadtest.counts import Count, request_counts, tenant_counts
 from loadtest.crew import Crew
@@ -21,18 +22,20 @@ from loadtest.report import Report
 from loadtest.target import Metrics, Target, TargetUnusable
 
 # A service counts a request after its answer has left; the last one may take a moment.
-AGREE_SECONDS = 3.0
+AGREE_SECONDS = 2.0
 _SAMPLES = 50  # readings of the metrics during a test
 _SHORTEST_SAMPLE_SECONDS = 1.0
 
 
 def loadtest(plan: Plan) -> int:
     """Runs the test, for ever if so planned; 0 when everything held, else 1."""
-    # By default SIGTERM would end this process before it has deleted its tenants.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     admin_key = os.environ.get("ZOOMING_ADMIN_KEY", "")
     metrics_key = os.environ.get("ZOOMING_METRICS_KEY", "")
-    with Target(plan.url, admin_key=admin_key, metrics_key=metrics_key) as target:
+    with (
+        # By default SIGTERM would end this process before it has deleted its tenants.
+        _handling([signal.SIGTERM], signal.default_int_handler),
+        Target(plan.url, admin_key=admin_key, metrics_key=metrics_key) as target,
+    ):
         target.verify()
         while True:
             print(f"zooming: {plan}", flush=True)
@@ -126,10 +129,17 @@ def _ending_gracefully(crew: Crew, record: Record) -> Iterator[None]:
         record.interrupted = True
         crew.stop()
 
-    signals = (signal.SIGINT, signal.SIGTERM)
-    previous = [signal.signal(number, end) for number in signals]
+    with _handling([signal.SIGINT, signal.SIGTERM], end):
+        yield
+
+
+@contextmanager
+def _handling(
+    numbers: Sequence[int], handler: Callable[[int, FrameType | None], object]
+) -> Iterator[None]:
+    previous = [signal.signal(number, handler) for number in numbers]
     try:
         yield
     finally:
-        for number, handler in zip(signals, previous, strict=True):
-            signal.signal(number, handler)
+        for number, restored in zip(numbers, previous, strict=True):
+            signal.signal(number, restored)

@@ -45,8 +45,9 @@ class Record:
         self.twice_applied += tally.twice_applied
         self.in_flight[tally.process] = tally.in_flight
         self.cpu_seconds[tally.process] = tally.cpu_seconds
-        if tally.answered_at:
+        if tally.sending or tally.answered_at:
             self.timeline.add(tally, in_flight=sum(self.in_flight.values()))
+        if tally.answered_at:
             self.seconds = max(self.seconds, tally.answered_at - self.start)
 
     @property

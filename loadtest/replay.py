@@ -174,6 +174,7 @@ class Replay:
 
     def _hand_over(self) -> None:
         tally = self._tally
+        tally.sending = self._sending is not None and not self._sending.done()
         tally.cpu_seconds = time.process_time() - self._cpu_start
         self._tally = Tally(tally.process, slot=tally.slot + 1, in_flight=tally.in_flight)
         self._flush(tally)

@@ -79,6 +79,7 @@ class Tally:
     """What one process saw since its last tally."""
 
     process: int
+    sending: bool = True  # else all selects of the process were sent
     slot: int = 0  # the slot of `FLUSH_SECONDS` since the start that it is about
     answered_at: float = 0.0  # when the last select was done with, by the monotonic clock
     fates: Counter[Fate] = field(default_factory=Counter)
