@@ -95,6 +95,7 @@ def _compare(plan: Plan, target: Target, record: Record, before: Metrics | None)
         if before is not None and after is not None:
             counts += request_counts(record, before, after, judged=not plan.shared)
         if all(count.equal for count in counts if count.judged) or time.monotonic() > deadline:
+            record.samples += [after] if after is not None else []
             return counts
         time.sleep(0.1)
 

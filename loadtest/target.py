@@ -140,7 +140,7 @@ class Target:
         counters = answer.json()["counters"]
         return TenantCounts(
             counters["trials_active"] + counters["trials_flagged"],
-            {outcome: counters.get(f"rewards_{outcome}", 0) for outcome in OUTCOMES},
+            {outcome: counters[f"rewards_{outcome}"] for outcome in OUTCOMES},
         )
 
     def _admin_call(self, method: str, path: str, **arguments: Any) -> httpx.Response:

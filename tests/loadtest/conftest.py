@@ -17,6 +17,7 @@ from service.errors import StoreStartError
 from tests.support.servers import Service, running_service
 
 RUN_SECONDS = 60
+ADMIN_KEY, METRICS_KEY = "the admin key", "the key of the metrics"
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Run:
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service with two workers on a private store."""
+    """A service with two workers on a private store; its client has the admin key."""
     try:
         embedded.find_server()
     except StoreStartError as error:
@@ -47,8 +48,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             raise
         pytest.skip(f"no store: {error}")
     folder = tmp_path_factory.mktemp("service")
-    with running_service(folder, workers=2, ZOOMING_APPENDFSYNC="everysec") as running:
+    with running_service(
+        folder, workers=2, ZOOMING_ADMIN_KEY=ADMIN_KEY, ZOOMING_METRICS_KEY=METRICS_KEY
+    ) as running:
         running.wait_for_workers(2)
+        running.client.headers["Authorization"] = f"Bearer {ADMIN_KEY}"
         yield running
 
 
@@ -76,7 +80,7 @@ class Start:
         environment = {k: v for k, v in os.environ.items() if "ZOOMING_" not in k}
         process = subprocess.Popen(
             [*command, *shlex.split(flags), "--report", str(report)],
-            env=environment,
+            env=environment | {"ZOOMING_ADMIN_KEY": ADMIN_KEY},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

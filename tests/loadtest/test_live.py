@@ -4,18 +4,17 @@ import os
 import signal
 import threading
 
-import httpx
 import pytest
 
 from service.__main__ import main
-from tests.loadtest.conftest import Start
+from tests.loadtest.conftest import ADMIN_KEY, Start
 from tests.support.engine import new_name
-from tests.support.servers import Service, children_of, free_port, is_running, wait_for
+from tests.support.servers import Service, children_of, free_port, is_running, kill, wait_for
 
 
 def trials_of(service: Service, tenant: str) -> int:
     """How many trials a tenant has, 0 while it does not exist."""
-    answer = httpx.get(f"{service.url}/tenants/{tenant}", timeout=30)
+    answer = service.client.get(f"/tenants/{tenant}")
     if answer.status_code == 404:
         return 0
     counters = answer.raise_for_status().json()["counters"]
@@ -24,8 +23,14 @@ def trials_of(service: Service, tenant: str) -> int:
 
 def tenants_of(service: Service) -> list[str]:
     """The tenants that exist."""
-    found: list[str] = httpx.get(f"{service.url}/tenants", timeout=30).json()["tenants"]
+    found: list[str] = service.client.get("/tenants").json()["tenants"]
     return found
+
+
+def create(service: Service, tenant: str) -> None:
+    """Creates a tenant that is none of the load test's."""
+    body = {"arms": 2, "horizon": 10, "noise": 0.1}
+    assert service.client.put(f"/tenants/{tenant}", json=body).status_code == 201
 
 
 def test_open_loop_with_everything_at_once(service: Service, start: Start) -> None:
@@ -50,6 +55,8 @@ def test_open_loop_with_everything_at_once(service: Service, start: Start) -> No
     applied = sum(seen for (what, _), (seen, _) in counts.items() if what == "rewards applied")
     assert applied == sum(trials) - numbers["traffic"]["rewards_lost_on_purpose"] < sum(trials)
     assert sum(seen for (what, _), (seen, _) in counts.items() if what == "rewards duplicate") > 20
+    assert counts["/select answered 200", ""] == (sum(trials), sum(trials))
+    assert numbers["proxies"]["regret_upper"][-1] > 0
     assert "What the client saw is what the service counted" in said
     assert tenants_of(service) == []
 
@@ -75,12 +82,28 @@ def test_a_trial_of_someone_else_is_found(service: Service, start: Start) -> Non
     run = start(service.url, f"--clients 2 --seconds 1 --name {name} --arms 5")
     wait_for(lambda: trials_of(service, f"{name}-1"), what="the first trial")
     body = {"tenant": f"{name}-1", "context": 0.5}
-    httpx.post(f"{service.url}/select", json=body, timeout=30).raise_for_status()
+    service.client.post("/select", json=body).raise_for_status()
     code, said = run.end()
     assert code == 1
     assert "DIFFERENT" in said
     wrong = [row for row in run.numbers()["counts"] if not row["equal"] and row["tenant"]]
     assert [(row["what"], row["server"] - row["most"]) for row in wrong] == [("trials", 1)]
+
+
+def test_others_may_use_a_shared_service(service: Service, start: Start) -> None:
+    """Their requests show in the HTTP counts, which are then not judged."""
+    name, other = new_name(), new_name()
+    create(service, other)
+    run = start(service.url, f"--clients 2 --seconds 1 --name {name} --arms 5 --shared")
+    wait_for(lambda: trials_of(service, f"{name}-1"), what="the first trial")
+    body = {"tenant": other, "context": 0.5}
+    service.client.post("/select", json=body).raise_for_status()
+    code, said = run.end()
+    assert code == 0, said
+    wrong = [row["what"] for row in run.numbers()["counts"] if not row["equal"]]
+    assert wrong == ["/select answered 200"]
+    assert "different, not judged" in said
+    service.client.delete(f"/tenants/{other}").raise_for_status()
 
 
 def test_a_missed_threshold_is_the_exit_code(service: Service, start: Start) -> None:
@@ -92,7 +115,7 @@ def test_a_missed_threshold_is_the_exit_code(service: Service, start: Start) -> 
     assert run.numbers()["counts_equal"]
     (kept,) = tenants_of(service)
     assert trials_of(service, kept) == 20
-    httpx.delete(f"{service.url}/tenants/{kept}", timeout=30).raise_for_status()
+    service.client.delete(f"/tenants/{kept}").raise_for_status()
 
 
 def test_a_stall_shows_in_full(service: Service, start: Start) -> None:
@@ -121,6 +144,20 @@ def test_a_stall_shows_in_full(service: Service, start: Start) -> None:
     assert max(numbers["course"]["in_flight"]) > 30
 
 
+def test_killed_workers_leave_doubt_but_no_difference(service: Service, start: Start) -> None:
+    """Requests that broke off may have been counted or not; all others were."""
+    name = new_name()
+    run = start(service.url, f"--clients 8 --seconds 2 --name {name} --arms 5")
+    wait_for(lambda: trials_of(service, f"{name}-1") > 10, what="some trials")
+    kill(service.workers())
+    code, said = run.end()
+    assert code == 0, said
+    kinds = {kind for kinds in run.numbers()["errors"].values() for kind in kinds}
+    assert kinds <= {"reset", "connect"}
+    assert any(row["least"] < row["most"] for row in run.numbers()["counts"])
+    service.wait_for_workers(2)
+
+
 def test_ctrl_c_ends_with_a_report(service: Service, start: Start) -> None:
     """Of what was done until then; rewards still to come are counted as unsent."""
     name = new_name()
@@ -144,17 +181,12 @@ def test_a_killed_load_test_leaves_no_process(service: Service, start: Start) ->
     assert len(family) >= 2
     run.process.kill()
     wait_for(lambda: not any(map(is_running, family)), what="the end of its processes")
-    httpx.delete(f"{service.url}/tenants/{name}-1", timeout=30).raise_for_status()
+    service.client.delete(f"/tenants/{name}-1").raise_for_status()
 
 
 def test_without_end_it_starts_over_and_stops_when_told(service: Service, start: Start) -> None:
     """As it runs in a container: what an earlier one left goes, SIGTERM ends it in order."""
-    left = httpx.put(
-        f"{service.url}/tenants/loadtest-1",
-        json={"arms": 2, "horizon": 10, "noise": 0.1},
-        timeout=30,
-    )
-    assert left.status_code == 201
+    create(service, "loadtest-1")
     run = start(service.url, "--clients 2 --trials 20 --forever")
     assert run.process.stdout is not None
     rounds = 0
@@ -178,10 +210,22 @@ def test_a_service_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_configuration_that_the_service_refuses(
-    service: Service, capsys: pytest.CaptureFixture[str]
+    service: Service,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Is a flag that cannot be used."""
+    monkeypatch.setenv("ZOOMING_ADMIN_KEY", ADMIN_KEY)
     with pytest.raises(SystemExit) as ended:
         main(["loadtest", "--url", service.url, "--set", "buckets=many"])
     assert ended.value.code == 2
     assert "buckets: Input should be a valid integer" in capsys.readouterr().err
+
+
+def test_a_service_that_wants_a_key(
+    service: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable that is missing is named."""
+    monkeypatch.delenv("ZOOMING_ADMIN_KEY", raising=False)
+    assert main(["loadtest", "--url", service.url]) == 1
+    assert "wants its admin key: set ZOOMING_ADMIN_KEY" in capsys.readouterr().err
