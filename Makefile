@@ -64,9 +64,9 @@ constraints: ## pin the newest versions of everything in constraints.txt (needs 
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
 	$(PYTHON) -m venv "$$scratch/venv" && \
 	"$$scratch/venv/bin/pip" install --disable-pip-version-check -e '.[dev]' async-timeout && \
-	"$$scratch/venv/bin/pip" freeze --disable-pip-version-check --exclude-editable > "$$scratch/all" && \
+	"$$scratch/venv/bin/pip" freeze --disable-pip-version-check --exclude-editable --all > "$$scratch/all" && \
 	{ echo "# Every package that \`make setup\` installs, pinned. Remake with \`make constraints\`."; \
-	  grep -E '^[A-Za-z0-9._-]+==' "$$scratch/all" | LC_ALL=C sort -f; } > "$$scratch/pins" && \
+	  grep -E '^[A-Za-z0-9._-]+==' "$$scratch/all" | grep -v '^pip==' | LC_ALL=C sort -f; } > "$$scratch/pins" && \
 	cp "$$scratch/pins" constraints.txt && echo "constraints.txt: $$(grep -c == constraints.txt) pins"
 
 lua-tools: $(STYLUA_READY)

@@ -1,5 +1,6 @@
-"""The README knows every setting, route and field: what is missing there fails here."""
+"""The README knows every setting, route, field and metric: what is missing there fails here."""
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -9,7 +10,13 @@ from service.api.schemas import TenantConfig
 from service.app import create_app
 from service.settings import PREFIX, Settings
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+METRICS = {
+    name
+    for file in ("metrics.py", "state_metrics.py")
+    for name in re.findall(r'"(zooming_\w+)"', (ROOT / "service" / file).read_text())
+}
 
 
 @pytest.mark.parametrize("setting", [field.name for field in fields(Settings)])
@@ -28,3 +35,14 @@ def test_field_of_a_tenants_configuration_is_in_the_readme(field: str) -> None:
 def test_route_is_in_the_readme(route: str) -> None:
     """By its path."""
     assert route in README
+
+
+@pytest.mark.parametrize("metric", sorted(METRICS))
+def test_metric_is_in_the_readme(metric: str) -> None:
+    """By its name; a counter there ends in `_total`."""
+    assert re.search(rf"`{metric}(_total)?[`{{]", README)
+
+
+def test_all_metrics_are_found() -> None:
+    """The page has 25 families."""
+    assert len(METRICS) == 25
