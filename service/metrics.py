@@ -7,6 +7,7 @@ itself. The metrics of the tenants are in `state_metrics.py`.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, values
@@ -37,18 +38,23 @@ class ProcessMetrics:
         if self._folder is not None:
             slot = take_slot(self._folder, files=("counter", "histogram"))
             values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call]
-        self._requests = Counter(
-            "zooming_http_requests",
-            "HTTP requests answered; route 'unmatched': no such path, or refused before the look.",
-            ["route", "method", "status"],
-            registry=self._registry,
+        # `labels` looks a series up under a lock; a series once found stays the same.
+        self._requests = cache(
+            Counter(
+                "zooming_http_requests",
+                "HTTP requests answered; route 'unmatched': no such path, or a body too large.",
+                ["route", "method", "status"],
+                registry=self._registry,
+            ).labels
         )
-        self._request_seconds = Histogram(
-            "zooming_http_request_seconds",
-            "Time from a request's arrival to the end of its answer.",
-            ["route", "method"],
-            buckets=_REQUEST_SECONDS,
-            registry=self._registry,
+        self._request_seconds = cache(
+            Histogram(
+                "zooming_http_request_seconds",
+                "Time from a request's arrival to the end of its answer.",
+                ["route", "method"],
+                buckets=_REQUEST_SECONDS,
+                registry=self._registry,
+            ).labels
         )
         self._split_seconds = Histogram(
             "zooming_split_seconds",
@@ -56,12 +62,14 @@ class ProcessMetrics:
             buckets=_SPLIT_SECONDS,
             registry=self._registry,
         )
-        self._step_seconds = Histogram(
-            "zooming_store_seconds",
-            "Time of a step in the store, as the worker sees it, waiting and network included.",
-            ["step"],
-            buckets=_STEP_SECONDS,
-            registry=self._registry,
+        self._step_seconds = cache(
+            Histogram(
+                "zooming_store_seconds",
+                "Time of a step in the store, as the worker sees it, waiting and network included.",
+                ["step"],
+                buckets=_STEP_SECONDS,
+                registry=self._registry,
+            ).labels
         )
         self._store_errors = Counter(
             "zooming_store_errors",
@@ -74,11 +82,11 @@ class ProcessMetrics:
 
     def request_answered(self, *, route: str, method: str, status: int) -> None:
         """Counts a request as its answer begins, so that no client knows of it sooner."""
-        self._requests.labels(route, _known(method), status).inc()
+        self._requests(route, _known(method), status).inc()
 
     def request_took(self, *, route: str, method: str, seconds: float) -> None:
         """The whole time of a request."""
-        self._request_seconds.labels(route, _known(method)).observe(seconds)
+        self._request_seconds(route, _known(method)).observe(seconds)
 
     def split_took(self, seconds: float) -> None:
         """A split was published."""
@@ -86,7 +94,7 @@ class ProcessMetrics:
 
     def step_took(self, step: str, seconds: float) -> None:
         """A step was answered."""
-        self._step_seconds.labels(step).observe(seconds)
+        self._step_seconds(step).observe(seconds)
 
     def store_failed(self, kind: str) -> None:
         """A call of the store failed."""
