@@ -1,5 +1,6 @@
 """The live display: a block rewritten in place on a terminal, elsewhere a line now and then."""
 
+import shutil
 import sys
 import time
 from collections import deque
@@ -49,7 +50,9 @@ class Display:
 
     def _rewrite(self, lines: list[str]) -> None:
         up = _UP.format(self._lines) if self._lines else ""
-        self._out.write(up + "".join(f"{line}{_CLEAR}\n" for line in lines))
+        # A line that wraps would be two, and the next block would begin too low.
+        width = shutil.get_terminal_size().columns - 1
+        self._out.write(up + "".join(f"{line[:width]}{_CLEAR}\n" for line in lines))
         self._out.flush()
         self._lines = len(lines)
 

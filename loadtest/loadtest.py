@@ -15,7 +15,7 @@ from types import FrameType
 
 from loadtest.counts import Count, request_counts, tenant_counts
 from loadtest.crew import Crew
-from loadtest.display import Display
+from loadtest.display import LINE_SECONDS, Display
 from loadtest.plan import Access, Plan
 from loadtest.record import Record
 from loadtest.report import Report
@@ -50,23 +50,37 @@ def loadtest(plan: Plan) -> int:
 
 
 def _run(plan: Plan, target: Target) -> Report:
-    names = plan.tenant_names()
-    tenants = target.create(names, plan.configuration)
+    tenants: list[Access] = []
     try:
+        for name in _shown(plan.tenant_names(), doing="making"):
+            # Not all at once: should one fail, those made before are deleted.
+            tenants.append(target.create(name, plan.configuration))  # noqa: PERF401
         before = target.metrics()
         record = _replay(plan, target, tenants)
         return Report.of(plan, record, _compare(plan, target, record, before))
     finally:
         if not plan.keep:
-            _delete(target, names)
+            _delete(target, [tenant.name for tenant in tenants])
 
 
 def _delete(target: Target, names: Sequence[str]) -> None:
     """A service that is gone by now is no reason to lose the report."""
-    try:
-        target.delete(names)
-    except TargetUnusable as error:
-        print(f"zooming: the tenants {names[0]} to {names[-1]} are left: {error}", file=sys.stderr)
+    for name in _shown(names, doing="deleting"):
+        try:
+            target.delete(name)
+        except TargetUnusable as error:
+            print(f"zooming: the tenant {name} is left, maybe others: {error}", file=sys.stderr)
+            return
+
+
+def _shown(names: Sequence[str], *, doing: str) -> Iterator[str]:
+    """The names, with a line now and then on how far it is."""
+    shown_at = time.monotonic()
+    for done, name in enumerate(names):
+        if time.monotonic() - shown_at > LINE_SECONDS:
+            shown_at = time.monotonic()
+            print(f"zooming: {doing} tenants, {done} of {len(names)}", flush=True)
+        yield name
 
 
 def _replay(plan: Plan, target: Target, tenants: list[Access]) -> Record:

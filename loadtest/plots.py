@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 640, 320
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 64, 48
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 28, 64, 48
 _TICKS = 6
 _LEGEND_STEP = 24  # between the names of two lines, beside their letters
 _LETTER = 6.6

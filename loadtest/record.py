@@ -28,6 +28,7 @@ class Record:
     timeline: Timeline = field(default_factory=Timeline)
     samples: list[Metrics] = field(default_factory=list)  # the metrics, as the test went on
     lost: int = 0
+    unsent: int = 0
     twice_applied: int = 0
     in_flight: dict[int, int] = field(default_factory=dict)  # by process
     cpu_seconds: dict[int, float] = field(default_factory=dict)  # by process
@@ -42,6 +43,7 @@ class Record:
         self.learning.add(tally.learning)
         self.rewarded.add(tally.rewarded)
         self.lost += tally.lost
+        self.unsent += tally.unsent
         self.twice_applied += tally.twice_applied
         self.in_flight[tally.process] = tally.in_flight
         self.cpu_seconds[tally.process] = tally.cpu_seconds

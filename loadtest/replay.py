@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from loadtest.plan import Access, Plan
-from loadtest.tally import FLUSH_SECONDS, REWARD, SELECT, TIMEOUT, UNREADABLE, UNSENT, Fate, Tally
+from loadtest.tally import FLUSH_SECONDS, REWARD, SELECT, TIMEOUT, UNREADABLE, Fate, Tally
 from loadtest.traffic import Trial
 from loadtest.wire import Answer, NoAnswer, Wire
 
@@ -115,7 +115,7 @@ class Replay:
     async def _reward(self, trial: Trial, arm: int, decision_id: str) -> None:
         due = time.monotonic() + trial.delay_seconds
         if trial.delay_seconds and not await self._wait_until(due):
-            self._tally.fates[Fate(trial.tenant, REWARD, UNSENT)] += 1
+            self._tally.unsent += 1
             return
         value = self.plan.environment.reward(self._rng, trial.context, arm)
         body = {
@@ -185,7 +185,8 @@ def _read(call: str, answer: Answer) -> tuple[str, bool, dict[str, Any] | None]:
     if answer.status == 200:
         try:
             accepted: dict[str, Any] = json.loads(answer.body)
-            return (accepted["status"] if call == REWARD else "200"), True, accepted
+            said = accepted["status" if call == REWARD else "arm"]
+            return (said if call == REWARD else "200"), True, accepted
         except (ValueError, TypeError, KeyError):  # something else answers at this address
             return UNREADABLE, False, None
     # After a 5xx the service may have counted the request or not.

@@ -14,7 +14,7 @@ from loadtest.latency import Latencies
 from loadtest.plan import Plan
 from loadtest.record import Record
 from loadtest.tables import tables
-from loadtest.tally import DUE, REWARD, SELECT, SENT, UNSENT, Learning
+from loadtest.tally import DUE, REWARD, SELECT, SENT, Learning
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
 CURVE_POINTS = 100
@@ -141,7 +141,7 @@ def _traffic(record: Record) -> dict[str, Any]:
         "selects_answered": record.learning.trials,
         "selects_per_second": record.rate,
         "rewards_lost_on_purpose": record.lost,
-        "rewards_unsent": record.errors().get(REWARD, {}).get(UNSENT, 0),
+        "rewards_unsent": record.unsent,
         "error_share": record.error_share,
         "client_lag_p99_ms": record.client_lag_ms,
         "client_busy_share": record.client_busy_share,
@@ -185,17 +185,21 @@ def _learning(plan: Plan, record: Record) -> dict[str, Any]:
 
 
 def _course(record: Record) -> dict[str, list[float]]:
-    """By time: rate, requests in flight, latencies of selects, true regret so far."""
+    """By time: rate, requests in flight, latencies of selects, true regret so far.
+
+    A last slice that was not nearly over is left out: its rate would say nothing.
+    """
     timeline = record.timeline
-    ends = timeline.ends_seconds()
-    between = [piece.latencies.percentiles_ms([50.0, 99.0]) for piece in timeline.slices]
+    whole = max(1, int(record.seconds / timeline.slice_seconds + 0.1))
+    slices = timeline.slices[:whole]
+    between = [piece.latencies.percentiles_ms([50.0, 99.0]) for piece in slices]
     return {
-        "seconds": ends,
-        "rate": [piece.learning.trials / timeline.slice_seconds for piece in timeline.slices],
-        "in_flight": [float(piece.in_flight) for piece in timeline.slices],
+        "seconds": timeline.ends_seconds()[:whole],
+        "rate": [piece.learning.trials / timeline.slice_seconds for piece in slices],
+        "in_flight": [float(piece.in_flight) for piece in slices],
         "p50_ms": [p50 for p50, _ in between],
         "p99_ms": [p99 for _, p99 in between],
-        "true_regret": [sums.regret for sums in timeline.running()[1:]],
+        "true_regret": [sums.regret for sums in timeline.running()[1 : whole + 1]],
     }
 
 

@@ -46,6 +46,7 @@ def _traffic(numbers: Mapping[str, Any]) -> Table:
         ("selects a second", f"{traffic['selects_per_second']:.1f}"),
         ("requests in all", f"{traffic['requests']:,}"),
         ("rewards lost on purpose", f"{traffic['rewards_lost_on_purpose']:,}"),
+        ("rewards still to come at the end", f"{traffic['rewards_unsent']:,}"),
         ("client late in sending, p99", f"{traffic['client_lag_p99_ms']:.1f} ms"),
         ("client's busiest process", f"{traffic['client_busy_share']:.0%} of a core"),
     ]

@@ -19,7 +19,6 @@ LAG = "lag"
 
 TIMEOUT, CONNECT, RESET = "timeout", "connect", "reset"
 UNREADABLE = "unreadable"  # a 200 that is not the service's
-UNSENT = "unsent"  # a reward that was still to come when the test ended
 
 
 class Fate(NamedTuple):
@@ -88,6 +87,7 @@ class Tally:
     learning: Learning = field(default_factory=Learning)
     rewarded: Learning = field(default_factory=Learning)  # of the trials whose reward was applied
     lost: int = 0  # rewards that were drawn to be lost
+    unsent: int = 0  # rewards that were still to come when the test ended
     twice_applied: int = 0  # a reward sent again that did not answer `duplicate`
     in_flight: int = 0
     cpu_seconds: float = 0.0  # that the process took since the start

@@ -56,7 +56,6 @@ def test_what_the_client_saw_is_what_the_service_must_have_counted() -> None:
         Fate(0, REWARD, "409"): 3,
         Fate(0, REWARD, "410"): 4,
         Fate(0, REWARD, "404"): 6,
-        Fate(0, REWARD, "unsent"): 7,
     }
     right = {"applied": 5, "duplicate": 2, "conflict": 3, "late": 4, "unknown": 6}
     assert different(counts(fates, trials=9, **right)) == []
@@ -142,7 +141,6 @@ class TestRequests:
             Fate(0, REWARD, "applied"): 3,
             Fate(0, REWARD, "duplicate"): 2,
             Fate(0, SELECT, "503", certain=False): 1,
-            Fate(0, REWARD, "unsent"): 9,
         }
         grown = {
             ("/select", "200"): 5,

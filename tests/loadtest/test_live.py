@@ -168,7 +168,7 @@ def test_ctrl_c_ends_with_a_report(service: Service, start: Start) -> None:
     assert code == 0, said
     numbers = run.numbers()
     assert numbers["interrupted"]
-    assert numbers["errors"]["reward"]["unsent"] == numbers["traffic"]["selects_answered"] > 20
+    assert numbers["traffic"]["rewards_unsent"] == numbers["traffic"]["selects_answered"] > 20
     assert tenants_of(service) == []
 
 
