@@ -40,7 +40,7 @@ class Count:
 
 
 def tenant_counts(
-    record: Record, names: Sequence[str], server: Mapping[str, TenantCounts]
+    record: Record, *, names: Sequence[str], server: Mapping[str, TenantCounts]
 ) -> list[Count]:
     """Trials and rewards of each tenant, and that no reward was applied twice."""
     seen: Counter[tuple[int, str, str]] = Counter()
@@ -63,7 +63,7 @@ def tenant_counts(
     return [*found, twice]
 
 
-def request_counts(record: Record, before: Metrics, after: Metrics, *, judged: bool) -> list[Count]:
+def request_counts(record: Record, *, before: Metrics, after: Metrics, judged: bool) -> list[Count]:
     """Requests by route and status, as the service's HTTP metrics grew during the test."""
     seen: Counter[tuple[str, str]] = Counter()
     doubtful: Counter[str] = Counter()

@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from types import TracebackType
 from typing import Self
 
@@ -41,7 +42,7 @@ class Crew:
         for process in range(plan.processes):
             ours, theirs = context.Pipe()
             member = context.Process(target=_work, args=(plan, process, tenants, theirs))
-            member.start()
+            _start_deaf(member)
             theirs.close()  # so that the end of the process is the end of the pipe
             self._members.append(member)
             self._pipes.append(ours)
@@ -105,11 +106,21 @@ class Crew:
             ) from error
 
 
+def _start_deaf(member: SpawnProcess) -> None:
+    """Starts a process that ignores Ctrl-C from its first moment.
+
+    Ctrl-C goes to all processes of the terminal; the leader tells the others what to do.
+    """
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        member.start()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 def _work(plan: Plan, process: int, tenants: Sequence[Access], pipe: Connection) -> None:
     """The whole life of a process."""
     end_with_parent()
-    # Ctrl-C goes to all processes of the terminal; the leader tells the others what to do.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     uvloop.run(_replay(plan, process=process, tenants=tenants, pipe=pipe))
     pipe.send(_DONE)
 

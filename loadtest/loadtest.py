@@ -8,10 +8,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import FrameType
+from typing import Any, Self
 
 from loadtest.counts import Count, request_counts, tenant_counts
 from loadtest.crew import Crew
@@ -31,39 +31,38 @@ def loadtest(plan: Plan) -> int:
     """Runs the test, for ever if so planned; 0 when everything held, else 1."""
     admin_key = os.environ.get("ZOOMING_ADMIN_KEY", "")
     metrics_key = os.environ.get("ZOOMING_METRICS_KEY", "")
-    with (
-        # By default SIGTERM would end this process before it has deleted its tenants.
-        _handling([signal.SIGTERM], signal.default_int_handler),
-        Target(plan.url, admin_key=admin_key, metrics_key=metrics_key) as target,
-    ):
+    with Target(plan.url, admin_key=admin_key, metrics_key=metrics_key) as target, _Stop() as stop:
         target.verify()
         while True:
             print(f"zooming: {plan}", flush=True)
-            report = _run(plan, target)
+            report = _run(plan, target=target, stop=stop)
             print(f"\n{report.summary()}", flush=True)
             if plan.report is not None:
                 report.write(plan.report)
                 print(f"\nThe report is in {plan.report}", flush=True)
-            if report.interrupted or not plan.forever:
+            if stop.asked or not plan.forever:
                 return 0 if report.passed else 1
             plan = replace(plan, seed=plan.seed + 1)
 
 
-def _run(plan: Plan, target: Target) -> Report:
+def _run(plan: Plan, *, target: Target, stop: "_Stop") -> Report:
     tenants: list[Access] = []
     try:
         for name in _shown(plan.tenant_names(), doing="making"):
+            if stop.asked:
+                raise KeyboardInterrupt
             # Not all at once: should one fail, those made before are deleted.
-            tenants.append(target.create(name, plan.configuration))  # noqa: PERF401
+            tenants.append(target.create(name, plan.configuration))
         before = target.metrics()
-        record = _replay(plan, target, tenants)
-        return Report.of(plan, record, _compare(plan, target, record, before))
+        record = _replay(plan, target=target, tenants=tenants, stop=stop)
+        counts = _compare(plan, target=target, record=record, before=before)
+        return Report.of(plan, record=record, counts=counts)
     finally:
         if not plan.keep:
-            _delete(target, [tenant.name for tenant in tenants])
+            _delete(target, names=[tenant.name for tenant in tenants])
 
 
-def _delete(target: Target, names: Sequence[str]) -> None:
+def _delete(target: Target, *, names: Sequence[str]) -> None:
     """A service that is gone by now is no reason to lose the report."""
     for name in _shown(names, doing="deleting"):
         try:
@@ -83,31 +82,35 @@ def _shown(names: Sequence[str], *, doing: str) -> Iterator[str]:
         yield name
 
 
-def _replay(plan: Plan, target: Target, tenants: list[Access]) -> Record:
+def _replay(plan: Plan, *, target: Target, tenants: Sequence[Access], stop: "_Stop") -> Record:
     record, display = Record(), Display(plan)
-    with Crew(plan, tenants=tenants) as crew, _sampling(plan, target, record):
+    with Crew(plan, tenants=tenants) as crew, _sampling(plan, target=target, record=record):
         record.start = crew.start()
-        with _ending_gracefully(crew, record):
-            for tally in crew.tallies():
-                if tally is not None:
-                    record.add(tally)
-                display.show(record)
+        stop.crew = crew
+        if stop.asked:
+            crew.stop()
+        for tally in crew.tallies():
+            if tally is not None:
+                record.add(tally)
+            display.show(record)
+        stop.crew = None
+    record.interrupted = stop.asked
     return record
 
 
-def _compare(plan: Plan, target: Target, record: Record, before: Metrics | None) -> list[Count]:
+def _compare(plan: Plan, *, target: Target, record: Record, before: Metrics | None) -> list[Count]:
     """The counts, as soon as they agree, or as they still are after a while; none without them."""
     names = plan.tenant_names()
     deadline = time.monotonic() + AGREE_SECONDS
     while True:
         after = target.metrics()
         try:
-            counts = tenant_counts(record, names, target.counts(names, after))
+            counts = tenant_counts(record, names=names, server=target.counts(names, metrics=after))
         except TargetUnusable as error:
             print(f"zooming: no counts to compare: {error}", file=sys.stderr)
             return []
         if before is not None and after is not None:
-            counts += request_counts(record, before, after, judged=not plan.shared)
+            counts += request_counts(record, before=before, after=after, judged=not plan.shared)
         if all(count.equal for count in counts if count.judged) or time.monotonic() > deadline:
             record.samples += [after] if after is not None else []
             return counts
@@ -115,7 +118,7 @@ def _compare(plan: Plan, target: Target, record: Record, before: Metrics | None)
 
 
 @contextmanager
-def _sampling(plan: Plan, target: Target, record: Record) -> Iterator[None]:
+def _sampling(plan: Plan, *, target: Target, record: Record) -> Iterator[None]:
     """Reads the metrics now and then, in a thread: a stalled service must not stall the display."""
     every = max(_SHORTEST_SAMPLE_SECONDS, (plan.expected_seconds or 0.0) / _SAMPLES)
     over = threading.Event()
@@ -135,26 +138,28 @@ def _sampling(plan: Plan, target: Target, record: Record) -> Iterator[None]:
         thread.join()
 
 
-@contextmanager
-def _ending_gracefully(crew: Crew, record: Record) -> Iterator[None]:
-    """The first SIGINT or SIGTERM ends the test with its report; the second ends everything."""
+class _Stop:
+    """The first SIGINT or SIGTERM asks for an end in good order; the second one ends everything.
 
-    def end(number: int, _: object) -> None:
+    An exception at any moment could come between the making of a tenant and its deletion.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.crew: Crew | None = None  # while it works
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, _: object) -> None:
         signal.signal(number, signal.default_int_handler)
-        record.interrupted = True
-        crew.stop()
-
-    with _handling([signal.SIGINT, signal.SIGTERM], end):
-        yield
-
-
-@contextmanager
-def _handling(
-    numbers: Sequence[int], handler: Callable[[int, FrameType | None], object]
-) -> Iterator[None]:
-    previous = [signal.signal(number, handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, restored in zip(numbers, previous, strict=True):
-            signal.signal(number, restored)
+        self.asked = True
+        if self.crew is not None:
+            self.crew.stop()

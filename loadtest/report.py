@@ -41,7 +41,7 @@ class Report:
     verdicts: Sequence[Verdict]
 
     @classmethod
-    def of(cls, plan: Plan, record: Record, counts: Sequence[Count]) -> "Report":
+    def of(cls, plan: Plan, *, record: Record, counts: Sequence[Count]) -> "Report":
         """The report on a record; without counts, what was seen cannot be confirmed."""
         verdicts = judge(plan, record)
         equal = bool(counts) and all(count.equal for count in counts if count.judged)
@@ -68,11 +68,6 @@ class Report:
     def passed(self) -> bool:
         """Whether the counts are equal and every threshold was kept."""
         return bool(self.numbers["passed"])
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the test was ended before its time."""
-        return bool(self.numbers["interrupted"])
 
     def summary(self) -> str:
         """What a terminal shows at the end."""

@@ -122,7 +122,7 @@ class Target:
         """Deletes a tenant, if it exists."""
         _expect(self._admin_call("DELETE", f"/tenants/{name}"), 204, 404)
 
-    def counts(self, names: Sequence[str], metrics: Metrics | None) -> dict[str, TenantCounts]:
+    def counts(self, names: Sequence[str], *, metrics: Metrics | None) -> dict[str, TenantCounts]:
         """Of each tenant, from the metrics where it is listed, else from the tenant itself."""
         listed = {name: metrics.counts(name) if metrics else None for name in names}
         return {name: found or self._counters(name) for name, found in listed.items()}

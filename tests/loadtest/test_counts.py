@@ -38,7 +38,7 @@ def counts(
     """The comparison for one tenant, by what is counted."""
     record = Record(fates=Counter(fates), twice_applied=twice_applied)
     server = TenantCounts(trials, dict.fromkeys(OUTCOMES, 0) | rewards)
-    return {count.what: count for count in tenant_counts(record, ["a"], {"a": server})}
+    return {count.what: count for count in tenant_counts(record, names=["a"], server={"a": server})}
 
 
 def different(found: dict[str, Count]) -> list[str]:
@@ -97,7 +97,7 @@ def test_each_tenant_is_compared_by_itself() -> None:
     record = Record(fates=Counter({Fate(0, SELECT, "200"): 5, Fate(1, SELECT, "200"): 5}))
     none = dict.fromkeys(OUTCOMES, 0)
     server = {"a": TenantCounts(4, none), "b": TenantCounts(6, none)}
-    shown = totals(tenant_counts(record, ["a", "b"], server))
+    shown = totals(tenant_counts(record, names=["a", "b"], server=server))
     assert [(c.tenant, c.least, c.server, c.equal) for c in shown if c.what == "trials"] == [
         ("", 10, 10, True),
         ("a", 5, 4, False),
@@ -128,8 +128,8 @@ class TestRequests:
         """The comparison."""
         return request_counts(
             Record(fates=Counter(fates)),
-            Metrics(at=0.0, requests=BEFORE),
-            Metrics(at=1.0, requests=BEFORE + Counter(grown)),
+            before=Metrics(at=0.0, requests=BEFORE),
+            after=Metrics(at=1.0, requests=BEFORE + Counter(grown)),
             judged=judged,
         )
 

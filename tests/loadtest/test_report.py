@@ -61,7 +61,7 @@ def record() -> Record:
 
 def report(*counts: Count, **thresholds: float) -> Report:
     """The report on that record."""
-    return Report.of(plan(**thresholds), record(), counts or [EQUAL])
+    return Report.of(plan(**thresholds), record=record(), counts=counts or [EQUAL])
 
 
 class Page(HTMLParser):
@@ -141,7 +141,7 @@ def test_counts_decide() -> None:
 
 def test_without_counts_nothing_is_confirmed() -> None:
     """A service that died cannot be asked."""
-    unknown = Report.of(plan(), record(), [])
+    unknown = Report.of(plan(), record=record(), counts=[])
     assert not unknown.passed
     assert "could not be asked for its counts" in unknown.summary()
 
@@ -149,7 +149,8 @@ def test_without_counts_nothing_is_confirmed() -> None:
 def test_a_service_that_answered_nothing_does_not_pass() -> None:
     """Whatever the thresholds; and the report can be written all the same."""
     silent = Record(fates=Counter({Fate(0, SELECT, "connect"): 5}))
-    found = Report.of(plan(max_p99_ms=10.0), silent, [replace(EQUAL, least=0, most=0, server=0)])
+    none = replace(EQUAL, least=0, most=0, server=0)
+    found = Report.of(plan(max_p99_ms=10.0), record=silent, counts=[none])
     assert not found.passed
     assert "| selects answered, at least | 1     | 0       | MISSED" in found.summary()
     json.dumps(found.numbers, allow_nan=False)
