@@ -58,7 +58,7 @@ class Crew:
     ) -> None:
         for member, pipe in zip(self._members, self._pipes, strict=True):
             if kind is not None:
-                member.terminate()
+                member.kill()
             member.join()
             pipe.close()
 
@@ -107,20 +107,22 @@ class Crew:
 
 
 def _start_deaf(member: SpawnProcess) -> None:
-    """Starts a process that ignores Ctrl-C from its first moment.
+    """Starts a process that ignores SIGINT and SIGTERM from its first moment.
 
-    Ctrl-C goes to all processes of the terminal; the leader tells the others what to do.
+    Both may go to all processes of a terminal or a group; the leader tells the others what to do.
     """
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(number, signal.SIG_IGN) for number in numbers]
     try:
         member.start()
     finally:
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, handler)
 
 
 def _work(plan: Plan, process: int, tenants: Sequence[Access], pipe: Connection) -> None:
     """The whole life of a process."""
-    end_with_parent()
+    end_with_parent(signal.SIGKILL)
     uvloop.run(_replay(plan, process=process, tenants=tenants, pipe=pipe))
     pipe.send(_DONE)
 

@@ -34,7 +34,7 @@ class Display:
         self._every_seconds = REFRESH_SECONDS if self._terminal else line_seconds
         self._shown_at = time.monotonic()
         self._lines = 0
-        self._moments: deque[_Moment] = deque()
+        self._moments = deque([_Moment(time.monotonic(), 0, 0.0)])
 
     def show(self, record: Record) -> None:
         """Shows the record, if the last time is long enough ago."""

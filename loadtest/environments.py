@@ -6,6 +6,7 @@ can be pickled; all chance comes from a seed or from the generator that is hande
 """
 
 import importlib
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -83,10 +84,12 @@ class Environment:
 
     def reward(self, rng: np.random.Generator, x: float, arm: int) -> float:
         """One random reward for playing `arm` at `x`; it takes one draw from `rng`."""
-        mean = float(self.means(x)[arm])
-        if self.bernoulli:
-            return float(rng.random() < mean)
-        return mean + self.noise * float(rng.standard_normal())
+        chance = rng.random() if self.bernoulli else rng.standard_normal()
+        return self.reward_by_chance(float(self.means(x)[arm]), float(chance))
+
+    def reward_by_chance(self, mean: float, chance: float) -> float:
+        """The reward with this mean that a draw makes: uniform for Bernoulli, else normal."""
+        return float(chance < mean) if self.bernoulli else mean + self.noise * chance
 
     def curves(self, grid: int) -> Floats:
         """(K, grid): each arm's means on an even grid over [0, 1], both ends included."""
@@ -158,6 +161,20 @@ def permuted(env: Environment, *, seed: int) -> Environment:
     order = np.random.default_rng(seed).permutation(env.arms)
     features = {name: values[order] for name, values in env.features.items()}
     return replace(env, mean_curves=env.mean_curves.take(order), features=features)
+
+
+def scrambled(env: Environment) -> Environment:
+    """The same arms, told by a `theta` that is shuffled: evenly spread as before, but no longer a
+    guide to the curves. A measure-preserving map of [0, 1], in steps: θ ↦ g·θ mod 1 on the grid of
+    the arms, with g near the golden section of their number, so that neighbours come far apart.
+    """
+    stride = next(
+        step
+        for step in range(round(0.618 * env.arms), 2 * env.arms)
+        if math.gcd(step, env.arms) == 1
+    )
+    place = np.arange(env.arms) * stride % env.arms
+    return replace(env, features={**env.features, "theta": _even(env.arms)[place]})
 
 
 def load(name: str, *, arms: int, noise: float, seed: int) -> Environment:

@@ -37,7 +37,7 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     )
     loop.add_argument(
         "--clients",
-        type=_count,
+        type=count,
         default=8,
         metavar="N",
         help="closed loop: so many clients, each waiting for its answers (%(default)s)",
@@ -45,7 +45,7 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     length = group.add_mutually_exclusive_group()
     length.add_argument(
         "--trials",
-        type=_count,
+        type=count,
         metavar="N",
         help="end after so many selects (10000 when --forever)",
     )
@@ -57,7 +57,7 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--processes",
-        type=_count,
+        type=count,
         default=1,
         metavar="N",
         help="processes that send; more when the report says the client is late (%(default)s)",
@@ -80,7 +80,7 @@ def _add_environment(group: argparse._ArgumentGroup) -> None:
         metavar="NAME",
         help="zigzag, types, continuum, bernoulli, or your own as MODULE:FUNCTION (%(default)s)",
     )
-    group.add_argument("--arms", type=_count, default=20, metavar="K", help="(%(default)s)")
+    group.add_argument("--arms", type=count, default=20, metavar="K", help="(%(default)s)")
     group.add_argument(
         "--noise",
         type=_number,
@@ -88,7 +88,7 @@ def _add_environment(group: argparse._ArgumentGroup) -> None:
         metavar="SIGMA",
         help="standard deviation of a reward (%(default)s; bernoulli has its own)",
     )
-    group.add_argument("--tenants", type=_count, default=1, metavar="N", help="(%(default)s)")
+    group.add_argument("--tenants", type=count, default=1, metavar="N", help="(%(default)s)")
     group.add_argument(
         "--name",
         help="tenants are called NAME-1, NAME-2, …; ones that exist are DELETED first "
@@ -183,15 +183,20 @@ def _share(text: str) -> float:
     return number
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """A whole number from 1 on; nothing else is taken for a flag that counts."""
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 1 on")
     return int(text)
 
 
 def _url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # no number for a port, or half an IPv6 address
+        usable = False
+    if not usable:
         raise argparse.ArgumentTypeError(f"'{text}' is no address such as http://127.0.0.1:8000")
     return text.rstrip("/")
 

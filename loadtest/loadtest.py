@@ -21,7 +21,7 @@ from loadtest.record import Record
 from loadtest.report import Report
 from loadtest.target import Metrics, Target, TargetUnusable
 
-# A service counts a request after its answer has left; the last one may take a moment.
+# What was under way when the test was stopped is counted a moment later.
 AGREE_SECONDS = 2.0
 _SAMPLES = 50  # readings of the metrics during a test
 _SHORTEST_SAMPLE_SECONDS = 1.0
@@ -47,11 +47,13 @@ def loadtest(plan: Plan) -> int:
 
 def _run(plan: Plan, *, target: Target, stop: "_Stop") -> Report:
     tenants: list[Access] = []
+    begun: list[str] = []
     try:
         for name in _shown(plan.tenant_names(), doing="making"):
             if stop.asked:
                 raise KeyboardInterrupt
-            # Not all at once: should one fail, those made before are deleted.
+            # A tenant whose creation fails may be there all the same.
+            begun.append(name)
             tenants.append(target.create(name, plan.configuration))
         before = target.metrics()
         record = _replay(plan, target=target, tenants=tenants, stop=stop)
@@ -59,7 +61,7 @@ def _run(plan: Plan, *, target: Target, stop: "_Stop") -> Report:
         return Report.of(plan, record=record, counts=counts)
     finally:
         if not plan.keep:
-            _delete(target, names=[tenant.name for tenant in tenants])
+            _delete(target, names=begun)
 
 
 def _delete(target: Target, *, names: Sequence[str]) -> None:
@@ -68,8 +70,7 @@ def _delete(target: Target, *, names: Sequence[str]) -> None:
         try:
             target.delete(name)
         except TargetUnusable as error:
-            print(f"zooming: the tenant {name} is left, maybe others: {error}", file=sys.stderr)
-            return
+            print(f"zooming: the tenant {name} may be left: {error}", file=sys.stderr)
 
 
 def _shown(names: Sequence[str], *, doing: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from loadtest import markdown, page
 from loadtest.counts import Count
 from loadtest.latency import Latencies
-from loadtest.plan import Plan
+from loadtest.plan import Plan, Thresholds
 from loadtest.record import Record
 from loadtest.tables import tables
 from loadtest.tally import DUE, REWARD, SELECT, SENT, Learning
@@ -45,8 +45,11 @@ class Report:
         """The report on a record; without counts, what was seen cannot be confirmed."""
         verdicts = judge(plan, record)
         equal = bool(counts) and all(count.equal for count in counts if count.judged)
+        # Thresholds that were not tried for as long as was planned were not kept.
+        tried = not record.interrupted or plan.thresholds == Thresholds()
+        kept = tried and all(verdict.passed for verdict in verdicts)
         numbers = {
-            "passed": equal and all(verdict.passed for verdict in verdicts),
+            "passed": equal and kept,
             "counts_equal": equal,
             "interrupted": record.interrupted,
             "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),

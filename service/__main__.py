@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from service.errors import ZoomingError
 
@@ -19,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_serve(commands)
     _add_demo(commands)
     _add_loadtest(commands)
+    _add_simulate(commands)
     _add_bench(commands)
     options = vars(parser.parse_args(arguments))
     run = options.pop("run")
@@ -99,12 +101,57 @@ def _loadtest(parser: argparse.ArgumentParser, **flags: object) -> int:
         parser.error(str(error))
 
 
+def _add_simulate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    from loadtest.flags import count
+
+    simulate = commands.add_parser(
+        "simulate",
+        help="rerun the paper's experiments, and our own, in memory",
+        description="Reruns the paper's experiments and some of our own with the sequential "
+        "learner, over all cores, and holds the paper's claims against the numbers. What is "
+        "finished is kept: stopped with Ctrl-C, it goes on from there when it is called again.",
+    )
+    simulate.add_argument(
+        "--seeds", type=count, default=10, metavar="N", help="seeds of each system (%(default)s)"
+    )
+    simulate.add_argument(
+        "--trials", type=count, default=100_000, metavar="T", help="of each run (%(default)s)"
+    )
+    simulate.add_argument(
+        "--out",
+        dest="folder",
+        type=Path,
+        default=Path("simulation-results"),
+        metavar="DIR",
+        help="where finished runs and results.csv are kept (%(default)s)",
+    )
+    simulate.add_argument(
+        "--docs",
+        type=Path,
+        metavar="DIR",
+        help="draw the figures into DIR/simulation and put the tables into DIR/RESULTS.md",
+    )
+    simulate.add_argument(
+        "--engine",
+        dest="with_engine",
+        action="store_true",
+        help="then play each setting and system of the paper once through scripts and store",
+    )
+    simulate.set_defaults(run=_simulate)
+
+
+def _simulate(**flags: Any) -> None:
+    from loadtest.simulation.simulate import simulate
+
+    simulate(**flags)
+
+
 def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     bench = commands.add_parser(
         "bench",
-        help="measure sub-partitions, and the memory of balls and decisions",
+        help="measure sub-partitions, the regret proxies, the memory of balls and decisions",
         description="Measures time and peak memory of a sub-partition, from 100 to 5,000 arms, "
-        "and what balls and decisions take in the store.",
+        "the regret proxies beside the regret, and what balls and decisions take in the store.",
     )
     bench.set_defaults(run=_bench)
 

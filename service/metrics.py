@@ -106,10 +106,14 @@ class ProcessMetrics:
         if self._folder is None:
             registry.register(_Given(self._registry.collect))
         else:
+            self._folder.mkdir(mode=0o700, exist_ok=True)  # someone may have removed it
             MultiProcessCollector(registry, path=str(self._folder))  # type: ignore[no-untyped-call]
         registry.register(_Given(self._workers))
         registry.register(_Given(lambda: state))
-        encode, content_type = choose_encoder(accept)
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # a version that is none
+            encode, content_type = choose_encoder("")
         return encode(registry), content_type
 
     def _workers(self) -> Iterable[Metric]:

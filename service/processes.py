@@ -9,8 +9,8 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent() -> None:
-    """Has this process sent SIGTERM when its supervisor ends, however that ends.
+def end_with_parent(by: signal.Signals = signal.SIGTERM) -> None:
+    """Has this process sent a signal when its supervisor ends, however that ends.
 
     A supervisor that is killed cannot stop its workers; left behind, they would keep the port. The
     kernel watches the thread that started this process, so that must be one that stays: uvicorn
@@ -21,6 +21,6 @@ def end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is None or sys.platform != "linux":
         return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(by))
     if os.getppid() != parent.pid:  # it ended before the kernel was asked
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(by)

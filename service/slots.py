@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -18,24 +19,42 @@ from pathlib import Path
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _PREFIX = "zooming-metrics-"
 _FILE_BYTES = 1 << 16
+# Whoever looks which slots are held takes each free one for a moment.
+_GLANCES, _GLANCE_SECONDS = 5, 0.002
 
 
 @contextmanager
 def metrics_folder() -> Iterator[Path]:
-    """A new folder, there as long as the service runs; what killed services left is removed."""
+    """A new folder, there as long as the service runs; what killed services left is removed.
+
+    It is locked as a whole, which also keeps system services that clean up from touching it.
+    """
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError), (left / "service").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError), _locked(left):
             shutil.rmtree(left)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        with suppress(OSError), _locked(folder):
+            if not folder.exists():  # another service was quicker, and took it for left behind
+                continue
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Raises an `OSError` unless the folder is this user's and nobody has it locked."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        # Locked before it bears the name that others look for.
-        with (folder / "service.new").open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            (folder / "service.new").rename(folder / "service")
-            yield folder
+        if os.fstat(lock).st_uid != os.getuid():
+            raise PermissionError(f"{folder} belongs to someone else")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
 def take_slot(folder: Path, *, files: tuple[str, ...]) -> int:
@@ -44,23 +63,30 @@ def take_slot(folder: Path, *, files: tuple[str, ...]) -> int:
     `files` are the kinds of the slot's files. They are there, empty, before anyone writes: whoever
     reads them meanwhile must not meet one without a beginning.
     """
-    for slot in count():
-        lock = os.open(folder / f"worker-{slot}", os.O_RDWR | os.O_CREAT, 0o600)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    slot = next(slot for slot in count() if _take(folder / f"worker-{slot}"))
+    for kind in files:
+        file = folder / f"{kind}_{slot}.db"
+        if not file.exists():
+            empty = file.with_suffix(".new")
+            empty.write_bytes(bytes(_FILE_BYTES))
+            empty.replace(file)
+    return slot
+
+
+def _take(path: Path) -> bool:
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    for _ in range(_GLANCES):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(lock)
-            continue
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
-        for kind in files:
-            file = folder / f"{kind}_{slot}.db"
-            if not file.exists():
-                empty = file.with_suffix(".new")
-                empty.write_bytes(bytes(_FILE_BYTES))
-                empty.replace(file)
-        return slot
-    raise AssertionError("unreachable: slots do not run out")
+            time.sleep(_GLANCE_SECONDS)
+        else:
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)
+            return True  # the lock stays open, and so is held
+    os.close(lock)
+    return False
 
 
 def living_workers(folder: Path) -> dict[int, int]:

@@ -94,14 +94,11 @@ class Connection:
             persistence = await self.client.info("persistence")
             try:
                 fsync = (await self.client.config_get("appendfsync"))["appendfsync"]
-            except (
-                ResponseError,
-                KeyError,
-            ):  # a hosted server may hide it
-                fsync = "unknown"
+            except (ResponseError, KeyError):
+                fsync = "unknown"  # a hosted server may hide it
         return ServerState(
             memory_bytes=memory["used_memory"],
-            memory_limit_bytes=memory["maxmemory"] or memory["total_system_memory"],
+            memory_limit_bytes=memory["maxmemory"] or memory.get("total_system_memory", 0),
             durability=fsync if persistence["aof_enabled"] else "off",
         )
 

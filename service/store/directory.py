@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from service.algorithm import Interval
-from service.errors import UnknownTenant
+from service.errors import StoreUnsuitable, UnknownTenant
 from service.store import keys
 from service.store.children import ball_record
 from service.store.connection import Connection
@@ -31,6 +31,19 @@ class Directory:
         self._client = connection.client
         self._cache = TenantCache()
         self._readings: dict[str, asyncio.Task[Tenant]] = {}
+
+    async def verify_format(self) -> None:
+        """Raises `StoreUnsuitable` if another version wrote what is there in another form."""
+        async with self._connection.in_time():
+            found = await self._client.get(keys.FORMAT)
+            empty = not await self._client.exists(keys.REGISTRY)
+        # The first form did not say which it is.
+        written = int(found or 1)
+        if written != keys.FORMAT_VERSION and not empty:
+            raise StoreUnsuitable(
+                f"The store holds data in form {written}; this version reads and writes form "
+                f"{keys.FORMAT_VERSION}. Use the version that wrote it, or give an empty store."
+            )
 
     async def create(
         self,
@@ -221,6 +234,7 @@ class Directory:
 
     async def _register(self, tenant: Tenant) -> None:
         async with self._connection.in_time():
+            await self._client.set(keys.FORMAT, keys.FORMAT_VERSION)
             await self._client.hset(keys.REGISTRY, tenant.name, tenant.incarnation)
 
     async def _sweep_decisions(self, tenant: Tenant, *, now_ms: int) -> None:

@@ -4,6 +4,7 @@ Times are arguments, so tests run in invented time. Every step is safe to repeat
 """
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,8 +82,9 @@ class Store:
         return await self._connection.server()
 
     async def verify(self) -> None:
-        """Raises `StoreUnsuitable` for a server that is too old or evicts keys."""
+        """Raises `StoreUnsuitable` for a server that is too old or evicts keys, or other data."""
         await self._connection.verify()
+        await self.directory.verify_format()
 
     # -- the steps of a request
 
@@ -90,41 +92,44 @@ class Store:
         self, tenant: Tenant, *, decision_id: str, x: float, now_ms: int
     ) -> Selected | None:
         """The arm to play; `None` when the id was already used for another context."""
-        status, *rest = await self._request_step(
-            "select", tenant, decision_id, _slot(tenant, decision_id), _digits(x), now_ms
-        )
-        if status == "conflict":
-            return None
-        arm, ball, phase, at_ms, due = rest
-        return Selected(arm, ball, phase.decode(), int(float(at_ms)), _ball_or_none(due))
+        call = _select_call(tenant, decision_id, x, now_ms=now_ms)
+        return _selected(self._fresh(tenant, await self._connection.step("select", *call)))
+
+    async def select_all(
+        self, wanted: Sequence[tuple[Tenant, str, float]], *, now_ms: int
+    ) -> list[Selected | None]:
+        """The same for each tenant, decision id and context, in one round trip."""
+        calls = [_select_call(*one, now_ms=now_ms) for one in wanted]
+        replies = await self._connection.same_step("select", calls)
+        return [
+            _selected(self._fresh(tenant, reply))
+            for (tenant, *_), reply in zip(wanted, replies, strict=True)
+        ]
 
     async def reward(
         self, tenant: Tenant, *, decision_id: str, reward: float, now_ms: int
     ) -> Rewarded:
         """Credits the reward, once."""
-        attempt = secrets.randbits(32)
-        status, *rest = await self._request_step(
-            "reward",
-            tenant,
-            decision_id,
-            _slot(tenant, decision_id),
-            _digits(reward),
-            now_ms,
-            attempt,
-        )
-        if status == "applied":
-            ball, phase, due = rest
-            return Rewarded(status, ball, phase.decode(), _ball_or_none(due))
-        if status == "conflict":
-            return Rewarded(status, stands=float(rest[0]))
-        return Rewarded(status)
+        call = _reward_call(tenant, decision_id, reward, now_ms=now_ms)
+        return _rewarded(self._fresh(tenant, await self._connection.step("reward", *call)))
 
-    async def _request_step(self, step: str, tenant: Tenant, *args: Any) -> list[Any]:
-        status, *rest = await self._connection.step(step, tenant.key, tenant.revision, *args)
-        if status in ("stale", "unknown_tenant"):
+    async def reward_all(
+        self, given: Sequence[tuple[Tenant, str, float]], *, now_ms: int
+    ) -> list[Rewarded]:
+        """The same for each tenant, decision id and reward, in one round trip."""
+        calls = [_reward_call(*one, now_ms=now_ms) for one in given]
+        replies = await self._connection.same_step("reward", calls)
+        return [
+            _rewarded(self._fresh(tenant, reply))
+            for (tenant, *_), reply in zip(given, replies, strict=True)
+        ]
+
+    def _fresh(self, tenant: Tenant, reply: list[Any]) -> list[Any]:
+        """The reply, unless it says that the tenant has changed since it was read."""
+        if reply[0] in ("stale", "unknown_tenant"):
             self.directory.forget(tenant.name)
             raise StaleTenant(tenant.name)
-        return [status, *rest]
+        return reply
 
     # -- the steps of a split
 
@@ -229,6 +234,36 @@ class Store:
         if incarnation is None or end is None or incarnation.decode() != tenant.incarnation:
             raise UnknownTenant(tenant.name)
         return int(end)
+
+
+def _select_call(tenant: Tenant, decision_id: str, x: float, *, now_ms: int) -> tuple[Any, ...]:
+    slot = _slot(tenant, decision_id)
+    return tenant.key, tenant.revision, decision_id, slot, _digits(x), now_ms
+
+
+def _selected(reply: list[Any]) -> Selected | None:
+    status, *rest = reply
+    if status == "conflict":
+        return None
+    arm, ball, phase, at_ms, due = rest
+    return Selected(arm, ball, phase.decode(), int(float(at_ms)), _ball_or_none(due))
+
+
+def _reward_call(
+    tenant: Tenant, decision_id: str, reward: float, *, now_ms: int
+) -> tuple[Any, ...]:
+    slot, attempt = _slot(tenant, decision_id), secrets.randbits(32)
+    return tenant.key, tenant.revision, decision_id, slot, _digits(reward), now_ms, attempt
+
+
+def _rewarded(reply: list[Any]) -> Rewarded:
+    status, *rest = reply
+    if status == "applied":
+        ball, phase, due = rest
+        return Rewarded(status, ball, phase.decode(), _ball_or_none(due))
+    if status == "conflict":
+        return Rewarded(status, stands=float(rest[0]))
+    return Rewarded(status)
 
 
 def _digits(value: float) -> str:

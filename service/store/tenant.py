@@ -68,7 +68,7 @@ class Tenant:
     @property
     def section_ms(self) -> int:
         """The length of the sections of time that decisions are counted in."""
-        return math.ceil((self.window_ms + self.retention_ms) / _SECTIONS)
+        return max(1, math.ceil((self.window_ms + self.retention_ms) / _SECTIONS))
 
     def document(self) -> str:
         """What the store keeps for `from_document`."""

@@ -206,6 +206,14 @@ def test_a_decision_expires_a_window_after_its_issue(service: Service, window: f
     assert round(expiry_of(selection) * 1000) == issued_ms + round(window * 1000)
 
 
+def test_a_window_of_no_time_at_all_takes_no_reward_and_breaks_nothing(service: Service) -> None:
+    """Both round to 0 ms."""
+    tenant = create(service, reward_window_seconds=1e-9, retention_seconds=1e-9)
+    for _ in range(3):
+        assert reward(service, tenant, decide(service, tenant)).status_code in (200, 404, 410)
+    assert service.counters(tenant)["trials_flagged"] == 3
+
+
 def test_the_memory_of_decisions_is_given_back(service: Service, raw: "redis.Redis") -> None:
     with forgetful_tenant(service) as tenant:
         for number in range(20):

@@ -15,9 +15,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import redis
 
 from service.embedded import PrivateStore, find_server
 from service.serve import REACH_SECONDS
+from service.store import keys
 from service.store.connection import TIME_LIMIT_SECONDS
 from tests.support.audit import audit
 from tests.support.load import Load, new_tenants
@@ -52,6 +54,7 @@ REFUSALS = {
     "address that is none": "ZOOMING_REDIS_URL cannot be read",
     "store that evicts": "maxmemory-policy is 'allkeys-lru'",
     "store that is too old": "The store is version 6.2.14",
+    "store with data of another form": "The store holds data in form 1",
     "store that is not there": f"could not be reached for {REACH_SECONDS} seconds",
 }
 
@@ -75,6 +78,9 @@ def starts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Start
         listener = stack.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
         used_port = str(listener.getsockname()[1])
         old, evicting = stack.enter_context(old_store()), stack.enter_context(evicting_store())
+        other_form = stack.enter_context(PrivateStore(folder / "other-form"))
+        with redis.Redis.from_url(other_form.url) as client:
+            client.hset(keys.REGISTRY, "shop", "written before forms had numbers")
         given: dict[str, dict[str, str]] = {
             "data folder of another service": {"DATA": str(folder / "locked")},
             "data folder below a file": {"DATA": str(folder / "file" / "below")},
@@ -86,6 +92,7 @@ def starts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Start
             "address that is none": {"REDIS_URL": "localhost:6379"},
             "store that evicts": {"REDIS_URL": evicting},
             "store that is too old": {"REDIS_URL": old},
+            "store with data of another form": {"REDIS_URL": other_form.url},
             "store that is not there": {"REDIS_URL": f"redis://127.0.0.1:{free_port()}"},
         }
         started = {}

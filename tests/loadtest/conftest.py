@@ -84,6 +84,7 @@ class Start:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,  # so that a test can signal the whole group
         )
         self.runs.append(Run(process, report))
         return self.runs[-1]

@@ -41,6 +41,8 @@ def nothing(arms: int, *, noise: float) -> None:
         ("--lost 1.5", "--lost: '1.5' is no share: give a number from 0 to 1"),
         ("--max-error-share -1", "--max-error-share: '-1' is no number from 0 on"),
         ("--url localhost:8000", "'localhost:8000' is no address such as http://127.0.0.1:8000"),
+        ("--url http://127.0.0.1:abc", "is no address such as"),
+        ("--url http://[::1", "is no address such as"),
         ("--set neighbours", "'neighbours' is not of the form NAME=VALUE"),
         ("--delay gamma:1", "a delay is SECONDS, exponential:MEAN"),
         ("--environment maze", "there is no environment 'maze': use zigzag, types"),

@@ -172,6 +172,24 @@ def test_ctrl_c_ends_with_a_report(service: Service, start: Start) -> None:
     assert tenants_of(service) == []
 
 
+def test_a_signal_to_the_whole_group_ends_in_order_and_misses_the_thresholds(
+    service: Service, start: Start
+) -> None:
+    """As CI systems and `timeout` send it; a gate that was not tried in full has not passed."""
+    name = new_name()
+    run = start(
+        service.url,
+        f"--rate 80 --seconds 300 --name {name} --processes 2 --max-error-share 1",
+    )
+    wait_for(lambda: trials_of(service, f"{name}-1") > 20, what="some trials")
+    os.killpg(run.process.pid, signal.SIGTERM)
+    code, said = run.end()
+    assert code == 1, said
+    assert run.numbers()["interrupted"]
+    assert run.numbers()["counts_equal"]
+    assert tenants_of(service) == []
+
+
 def test_a_killed_load_test_leaves_no_process(service: Service, start: Start) -> None:
     """Those that send end with the one that leads; its tenants are left."""
     name = new_name()

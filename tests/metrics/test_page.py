@@ -115,8 +115,8 @@ def test_fill_and_age_of_flagged_balls(service: Service) -> None:
 
 
 def test_decisions_expire_and_are_forgotten(service: Service) -> None:
-    """With a window and a retention of half a second each, a section of time is 9 ms."""
-    tenant = create(service, reward_window_seconds=0.5, retention_seconds=0.5)
+    """With a window of one second and a retention of three, a section of time is 34 ms."""
+    tenant = create(service, reward_window_seconds=1.0, retention_seconds=3.0)
     kept = decide(service, tenant)
     assert reward(service, tenant, kept).status_code == 200
     late = decide(service, tenant)
@@ -226,8 +226,9 @@ def test_openmetrics_is_spoken_to_who_asks_for_it(service: Service) -> None:
     answer = service.client.get("/metrics", headers={"Accept": accept})
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert answer.text.endswith("# EOF\n")
-    plain = service.client.get("/metrics")
-    assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
+    for accept in ("*/*", "", "application/openmetrics-text;version=abc", "text/plain;version=1.x"):
+        plain = service.client.get("/metrics", headers={"Accept": accept})
+        assert plain.headers["content-type"].startswith("text/plain; version=0.0.4"), accept
 
 
 def test_the_metrics_have_a_key_of_their_own(store_url: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What several workers count is one sum, and stays so when workers die."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -71,3 +72,29 @@ def test_what_a_killed_service_leaves_is_removed_by_the_next(
             assert left not in folders(tmp_path)
             assert others <= folders(tmp_path)
         assert scrape(living)("zooming_workers") == 1
+
+
+def test_a_service_whose_folder_is_removed_goes_on(store_url: str, tmp_path: Path) -> None:
+    """It has lost counts, and nothing else: the page is there, and workers start."""
+    with running_service(tmp_path, redis_url=store_url, workers=2, TMPDIR=str(tmp_path)) as service:
+        (folder,) = folders(tmp_path)
+        shutil.rmtree(folder)
+        assert scrape(service)("zooming_store_up") == 1
+        first = set(service.workers())
+        os.kill(min(first), signal.SIGKILL)
+        wait_for(lambda: len(set(service.workers()) - {min(first)}) == 2, what="a successor")
+        wait_for(lambda: scrape(service)("zooming_workers") == 1, what="its slot")
+
+
+def test_folders_of_others_are_left_alone(store_url: str, tmp_path: Path) -> None:
+    """A pipe where a folder was expected must not hold up the start."""
+    os.mkfifo(tmp_path / "zooming-metrics-pipe")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "zooming-metrics-link").symlink_to(tmp_path / "elsewhere")
+    with running_service(tmp_path, redis_url=store_url, TMPDIR=str(tmp_path)) as service:
+        assert scrape(service)("zooming_workers") == 1
+    assert (tmp_path / "elsewhere").is_dir()
+    assert {path.name for path in folders(tmp_path)} == {
+        "zooming-metrics-link",
+        "zooming-metrics-pipe",
+    }

@@ -150,7 +150,7 @@ def test_counters_are_shown_as_rates_and_gauges_are_not(dashboard: Json) -> None
     for title, expression in queries(dashboard):
         for selector in selectors(expression):
             counter = COUNTER.search(selector.metric) and selector.metric not in SUMS_THAT_FALL
-            rates = {"rate", "increase"} if counter else {"delta"}
+            rates = {"rate", "increase", "resets"} if counter else {"delta"}
             if counter or selector.window:
                 assert selector.function in rates, (title, selector.metric)
                 # Over the whole range only where one number is to stand for it.

@@ -199,7 +199,7 @@ def test_rates_are_of_counters_and_of_nothing_else(prometheus: Prometheus) -> No
     for selector in named:
         if selector.metric in PROMETHEUS_OWN or ":" in selector.metric:
             continue
-        rated = selector.function in {"rate", "increase"}
+        rated = selector.function in {"rate", "increase", "resets"}
         assert types[selector.metric] == ("counter" if rated else "gauge"), selector
 
 

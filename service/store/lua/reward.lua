@@ -3,7 +3,7 @@
 -- Credits a reward to its decision's ball, in the phase that the ball is in now.
 --
 -- Guarantee: a decision is credited once, whatever is repeated and by whom. A repeat of the same
---   attempt gets the first answer.
+--   attempt gets the first answer; a refusal that is repeated may be counted again.
 -- KEYS[1]  the tenant's hash
 -- ARGV[1]  revision of the tenant that the caller knows
 -- ARGV[2]  decision id
