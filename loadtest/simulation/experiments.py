@@ -98,8 +98,8 @@ PAPER_SYSTEMS = (LEARNED, CURVES, THETA, PHI, NONE)
 PAPER_SETTINGS = ((50, 1e-5), (100, 1e-5), (200, 1e-2))
 NOISES = (1e-5, 1e-3, 1e-2, 0.1, 0.3, 0.5)
 ARM_COUNTS = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
-# σ = 0.02 makes the paper's k small enough to get somewhere within these horizons.
-SCALING_NOISE = 0.02
+# σ = 0.01 makes the paper's k small enough to get somewhere within these horizons.
+SCALING_NOISE = 0.01
 SCALING_HORIZONS = (3_000, 10_000, 30_000, 100_000, 300_000)
 SCALING_ARMS = (2, 4, 8, 16, 32)
 

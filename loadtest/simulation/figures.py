@@ -90,8 +90,10 @@ class Gallery:
         if column == "average_reward":
             for axes, setting in zip(panels, settings, strict=True):
                 grid = setting.environment.means(np.linspace(0, 1, 2001))
-                axes.axhline(grid.max(axis=1).mean(), color="black", lw=0.8, ls=":")
-                axes.axhline(grid.mean(), color="black", lw=0.8, ls="--")
+                best, chance = grid.max(axis=1).mean(), grid.mean()
+                axes.axhline(best, color="black", lw=0.8, ls=":", label="the optimum")
+                axes.axhline(chance, color="black", lw=0.8, ls="--", label="a random arm")
+                axes.set_ylim(0.6, 1.01)
         panels[0].set_ylabel(label)
         panels[-1].legend(loc="best", fontsize=8)
         return self._save(figure, name)
@@ -203,6 +205,8 @@ class Gallery:
                 places, bounds, color="black", ls="--", lw=1, label="σ²L⁻²K ln(TK) + √(σ²KT ln(TK))"
             )
             axes.set(xscale="log", yscale="log", xlabel=label, ylabel="regret")
+            axes.set_xticks(places, [_thousands(place, None) for place in places])
+            axes.minorticks_off()
             axes.legend(fontsize=8)
         return self._save(figure, "scaling")
 

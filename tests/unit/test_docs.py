@@ -46,3 +46,13 @@ def test_metric_is_in_the_readme(metric: str) -> None:
 def test_all_metrics_are_found() -> None:
     """The page has 25 families."""
     assert len(METRICS) == 25
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/RESULTS.md", "docs/OPERATIONS.md"])
+def test_every_file_that_a_page_links_to_is_there(page: str) -> None:
+    """Pictures included."""
+    text = (ROOT / page).read_text()
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    assert links
+    for link in links:
+        assert ((ROOT / page).parent / link).exists(), link
