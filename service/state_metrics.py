@@ -4,7 +4,8 @@ Every service on one store shows the same: combine several with `max`, never wit
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -55,8 +56,8 @@ def tenant_metrics(tenants: Sequence[TenantStats], *, most: int) -> Iterator[Met
         # A tenant may bear this very name.
         rest += [shown.pop(OTHER)] if OTHER in shown else []
         shown[OTHER] = combined(rest)
-    for make in (_trials, _rewards, _splits, _balls, _clusters, _decisions, _scalars):
-        yield from make(shown)
+    for family in _FAMILIES:
+        yield family.of(shown)
 
 
 def combined(tenants: Sequence[TenantStats]) -> TenantStats:
@@ -84,115 +85,106 @@ def combined(tenants: Sequence[TenantStats]) -> TenantStats:
     )
 
 
-Shown = dict[str, TenantStats]
+@dataclass(frozen=True)
+class _Family:
+    """A metric of tenants, and how it is read from what is known of one."""
+
+    make: type[CounterMetricFamily] | type[GaugeMetricFamily]
+    name: str
+    help: str
+    values: Callable[[TenantStats], Mapping[str, float]]  # by the second label's value
+    label: str = ""  # the second label, if there is one
+
+    def of(self, shown: Mapping[str, TenantStats]) -> Metric:
+        """The metric of all tenants that are shown."""
+        labels = ["tenant", self.label] if self.label else ["tenant"]
+        metric = self.make(self.name, self.help, labels=labels)
+        for tenant, stats in shown.items():
+            for label, value in self.values(stats).items():
+                metric.add_metric([tenant, label] if self.label else [tenant], value)
+        return metric
 
 
-def _trials(shown: Shown) -> Iterator[Metric]:
-    trials = CounterMetricFamily(
+_FAMILIES = (
+    _Family(
+        CounterMetricFamily,
         "zooming_trials",
         "Selects answered, by the phase of the ball that was played.",
-        labels=["tenant", "phase"],
-    )
-    for tenant, stats in shown.items():
-        for phase in _PHASES:
-            trials.add_metric([tenant, phase], stats.counters[f"trials_{phase}"])
-    yield trials
-
-
-def _rewards(shown: Shown) -> Iterator[Metric]:
-    rewards = CounterMetricFamily(
+        lambda stats: {phase: stats.counters[f"trials_{phase}"] for phase in _PHASES},
+        "phase",
+    ),
+    _Family(
+        CounterMetricFamily,
         "zooming_rewards",
         "Rewards received: applied; duplicate (the same again); conflict (another value); late "
         "(after the window); unknown (no such decision).",
-        labels=["tenant", "outcome"],
-    )
-    for tenant, stats in shown.items():
-        for outcome in _OUTCOMES:
-            rewards.add_metric([tenant, outcome], stats.counters[f"rewards_{outcome}"])
-    yield rewards
-
-
-def _splits(shown: Shown) -> Iterator[Metric]:
-    splits = CounterMetricFamily("zooming_splits", "Balls that were split.", labels=["tenant"])
-    for tenant, stats in shown.items():
-        splits.add_metric([tenant], stats.counters["splits"])
-    yield splits
-
-
-def _balls(shown: Shown) -> Iterator[Metric]:
-    balls = GaugeMetricFamily(
-        "zooming_balls", "Balls of the partition, by phase.", labels=["tenant", "phase"]
-    )
-    for tenant, stats in shown.items():
-        for phase in _PHASES:
-            balls.add_metric([tenant, phase], stats.counters[phase])
-    yield balls
-
-
-def _clusters(shown: Shown) -> Iterator[Metric]:
-    clusters = GaugeMetricFamily(
+        lambda stats: {outcome: stats.counters[f"rewards_{outcome}"] for outcome in _OUTCOMES},
+        "outcome",
+    ),
+    _Family(
+        CounterMetricFamily,
+        "zooming_splits",
+        "Balls that were split.",
+        lambda stats: {"": stats.counters["splits"]},
+    ),
+    _Family(
+        GaugeMetricFamily,
+        "zooming_balls",
+        "Balls of the partition, by phase.",
+        lambda stats: {phase: stats.counters[phase] for phase in _PHASES},
+        "phase",
+    ),
+    _Family(
+        GaugeMetricFamily,
         "zooming_clusters",
         "Active balls, each a cluster of arms, by depth of their interval.",
-        labels=["tenant", "depth"],
-    )
-    for tenant, stats in shown.items():
-        for depth, number in sorted(stats.clusters.items()):
-            clusters.add_metric([tenant, str(depth)], number)
-    yield clusters
-
-
-def _decisions(shown: Shown) -> Iterator[Metric]:
-    decisions = GaugeMetricFamily(
+        lambda stats: {str(depth): number for depth, number in sorted(stats.clusters.items())},
+        "depth",
+    ),
+    _Family(
+        GaugeMetricFamily,
         "zooming_decisions",
         "Decisions that are remembered: open (a reward is awaited), rewarded, expired (none came). "
         "Right to within 1/120 of window and retention.",
-        labels=["tenant", "state"],
-    )
-    for tenant, stats in shown.items():
-        for state, number in stats.decisions.items():
-            decisions.add_metric([tenant, state], number)
-    yield decisions
-
-
-def _scalars(shown: Shown) -> Iterator[Metric]:
-    for name, help_text, value in _SCALARS:
-        family = GaugeMetricFamily(name, help_text, labels=["tenant"])
-        for tenant, stats in shown.items():
-            family.add_metric([tenant], value(stats))
-        yield family
-
-
-_SCALARS: tuple[tuple[str, str, Callable[[TenantStats], float]], ...] = (
-    (
+        lambda stats: stats.decisions,
+        "state",
+    ),
+    _Family(
+        GaugeMetricFamily,
         "zooming_partition_depth",
         "Depth of the finest context interval.",
-        lambda stats: stats.counters["depth"],
+        lambda stats: {"": stats.counters["depth"]},
     ),
-    (
+    _Family(
+        GaugeMetricFamily,
         "zooming_suff_data_ratio",
         "Share of the samples that flagged balls need that has come in; 1 if none is flagged.",
-        lambda stats: stats.suff_data_ratio,
+        lambda stats: {"": stats.suff_data_ratio},
     ),
-    (
+    _Family(
+        GaugeMetricFamily,
         "zooming_flagged_age_seconds",
         "Age of the ball that has been flagged for longest; 0 if none is.",
-        lambda stats: stats.flagged_age_ms / 1000,
+        lambda stats: {"": stats.flagged_age_ms / 1000},
     ),
-    (
+    _Family(
+        GaugeMetricFamily,
         "zooming_reward_sum",
         "Sum of the rewards applied.",
-        lambda stats: stats.reward_sum,
+        lambda stats: {"": stats.reward_sum},
     ),
-    (
+    _Family(
+        GaugeMetricFamily,
         "zooming_regret_upper",
         "Sum over rewarded decisions of (1 if flagged, else UCB or 1 if less) - reward: up to "
         "noise no less than the regret, while the assumptions hold.",
-        lambda stats: stats.regret_upper,
+        lambda stats: {"": stats.regret_upper},
     ),
-    (
+    _Family(
+        GaugeMetricFamily,
         "zooming_regret_estimate",
-        "Sum over rewarded decisions of (best mean of a ball at the context) - reward: an "
-        "estimate of the regret, no bound.",
-        lambda stats: stats.regret_estimate,
+        "Sum over rewarded decisions of (best mean of a ball at the context) - reward: an estimate "
+        "of the regret, no bound.",
+        lambda stats: {"": stats.regret_estimate},
     ),
 )

@@ -10,19 +10,14 @@ import redis
 
 from service import embedded
 from service.embedded import PrivateStore
-from service.errors import StoreStartError
 from tests.support.audit import audit
+from tests.support.servers import require_store
 
 
 @pytest.fixture(scope="session")
 def store_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a store that lives as long as the run; use `store_url` instead."""
-    try:
-        embedded.find_server()
-    except StoreStartError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no store: {error}")
+    require_store()
     # What is tested on it is not durability, so the disk need not be waited for.
     with PrivateStore(tmp_path_factory.mktemp("store"), appendfsync="everysec") as private:
         yield private.url

@@ -19,6 +19,8 @@ from service.store.connection import Connection
 from service.store.stats import TenantStats
 from service.store.tenant import Tenant, TenantCache
 
+# The form of all that is kept of a tenant: one more for each change that others cannot read.
+_FORM = 2
 _UNLINKED_AT_ONCE = 500
 _READ_AT_ONCE = 100
 
@@ -35,14 +37,17 @@ class Directory:
     async def verify_format(self) -> None:
         """Raises `StoreUnsuitable` if another version wrote what is there in another form."""
         async with self._connection.in_time():
-            found = await self._client.get(keys.FORMAT)
-            empty = not await self._client.exists(keys.REGISTRY)
+            some = await self._client.hrandfield(keys.REGISTRY)
+            if some is None:
+                return
+            fields = ["incarnation", "form"]
+            incarnation, form = await self._client.hmget(keys.tenant(some.decode()), fields)
         # The first form did not say which it is.
-        written = int(found or 1)
-        if written != keys.FORMAT_VERSION and not empty:
+        written = int(form or 1)
+        if written != _FORM and incarnation is not None:
             raise StoreUnsuitable(
-                f"The store holds data in form {written}; this version reads and writes form "
-                f"{keys.FORMAT_VERSION}. Use the version that wrote it, or give an empty store."
+                f"The store holds tenants in form {written}; this version reads and writes form "
+                f"{_FORM}. Use the version that wrote them, or give an empty store."
             )
 
     async def create(
@@ -70,6 +75,7 @@ class Directory:
         config, parameters = tenant.config, tenant.config.parameters
         document = tenant.document()
         constants = {
+            "form": _FORM,
             "revision": tenant.revision,
             "keys": " ".join(tenant.key_hashes),
             "document": document,
@@ -234,7 +240,6 @@ class Directory:
 
     async def _register(self, tenant: Tenant) -> None:
         async with self._connection.in_time():
-            await self._client.set(keys.FORMAT, keys.FORMAT_VERSION)
             await self._client.hset(keys.REGISTRY, tenant.name, tenant.incarnation)
 
     async def _sweep_decisions(self, tenant: Tenant, *, now_ms: int) -> None:

@@ -9,20 +9,16 @@ import numpy as np
 
 _SECTION = np.dtype([("number", ">i8"), ("issued", ">u4"), ("rewarded", ">u4")])
 _SUMS = struct.Struct("<ddd")
-_COUNTERS = (
-    "trials_active",
-    "trials_flagged",
-    "rewards_applied",
-    "rewards_duplicate",
-    "rewards_conflict",
-    "rewards_late",
-    "rewards_unknown",
-    "splits",
-    "active",
-    "flagged",
-    "depth",
-    "next_ball",
-)
+_CLUSTERS = "clusters_"
+# What the reply has besides counters.
+_OTHERS = {
+    "created_at_ms",
+    "window_ms",
+    "retention_ms",
+    "section_ms",
+    "cells_owed",
+    "cells_filled",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +49,12 @@ class TenantStats:
         fields = {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
         reward_sum, regret_upper, regret_estimate = _SUMS.unpack(fields.pop("sums"))
         numbers = {name: int(value) for name, value in fields.items()} | {"flagged": flagged}
+        clusters = {name for name in numbers if name.startswith(_CLUSTERS)}
         return cls(
             tenant=tenant,
             created_at_ms=numbers["created_at_ms"],
-            counters={name: numbers[name] for name in _COUNTERS},
-            clusters={
-                depth: numbers[f"clusters_{depth}"] for depth in range(1, numbers["depth"] + 1)
-            },
+            counters={name: numbers[name] for name in numbers.keys() - clusters - _OTHERS},
+            clusters={int(name.removeprefix(_CLUSTERS)): numbers[name] for name in clusters},
             decisions=_decisions(
                 ledger,
                 section_ms=numbers["section_ms"],

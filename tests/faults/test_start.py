@@ -54,7 +54,7 @@ REFUSALS = {
     "address that is none": "ZOOMING_REDIS_URL cannot be read",
     "store that evicts": "maxmemory-policy is 'allkeys-lru'",
     "store that is too old": "The store is version 6.2.14",
-    "store with data of another form": "The store holds data in form 1",
+    "store with data of another form": "The store holds tenants in form 1",
     "store that is not there": f"could not be reached for {REACH_SECONDS} seconds",
 }
 
@@ -80,7 +80,8 @@ def starts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Start
         old, evicting = stack.enter_context(old_store()), stack.enter_context(evicting_store())
         other_form = stack.enter_context(PrivateStore(folder / "other-form"))
         with redis.Redis.from_url(other_form.url) as client:
-            client.hset(keys.REGISTRY, "shop", "written before forms had numbers")
+            client.hset(keys.REGISTRY, "shop", "1a2b")
+            client.hset(keys.tenant("shop"), "incarnation", "1a2b")  # before forms had numbers
         given: dict[str, dict[str, str]] = {
             "data folder of another service": {"DATA": str(folder / "locked")},
             "data folder below a file": {"DATA": str(folder / "file" / "below")},

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from service import embedded
-from service.errors import StoreStartError
-from tests.support.servers import Service, running_service
+from tests.support.servers import Service, require_store, running_service
 
 RUN_SECONDS = 60
 ADMIN_KEY, METRICS_KEY = "the admin key", "the key of the metrics"
@@ -41,12 +39,7 @@ class Run:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with two workers on a private store; its client has the admin key."""
-    try:
-        embedded.find_server()
-    except StoreStartError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no store: {error}")
+    require_store()
     folder = tmp_path_factory.mktemp("service")
     with running_service(
         folder, workers=2, ZOOMING_ADMIN_KEY=ADMIN_KEY, ZOOMING_METRICS_KEY=METRICS_KEY
