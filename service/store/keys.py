@@ -6,7 +6,6 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
 
     zooming:tenants                  hash: tenant -> incarnation, the list of tenants
     zooming:deletions                set: "tenant incarnation", deletions not known to be finished
-    zooming:format                   string: the version of all that is written here
     zooming:{t}                      hash: revision, incarnation, document, constants, counters
     zooming:{t}:<incarnation>:       the base of all that follows
       deleted                        the tenant's hash, once it is deleted, until all is swept
@@ -31,9 +30,6 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
 
 REGISTRY = "zooming:tenants"
 DELETIONS = "zooming:deletions"
-FORMAT = "zooming:format"
-# Raised with each change after which older data cannot be read.
-FORMAT_VERSION = 2
 
 # Kind of key -> the arguments that follow it.
 DERIVED: dict[str, tuple[str, ...]] = {
