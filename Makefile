@@ -39,7 +39,7 @@ format: setup lua-tools ## format Python and Lua, and fix what ruff can fix
 	node tools/lua/stylua.mjs $(LUA)
 
 test: setup ## run the tests, without the long ones (ARGS="-k ball" passes flags on)
-	$(BIN)/python -m pytest -m "not long" $(ARGS)
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile $(ARGS)
 
 test-long: setup ## run the long tests only
 	$(BIN)/python -m pytest -m long $(ARGS)

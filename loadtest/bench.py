@@ -119,7 +119,7 @@ async def _bytes_a_decision(store: Store, tenant: Tenant, *, rate: int, own_ids:
     before = (await store.server()).memory_bytes
     for number in range(DECISIONS):
         now_ms = start_ms + number * 1000 // rate
-        decision_id = f"order-{number:014d}" if own_ids else new_decision_id(now_ms)
+        decision_id = f"order-{rate:04d}-{number:09d}" if own_ids else new_decision_id(now_ms)
         await store.select(tenant, decision_id=decision_id, x=0.5, now_ms=now_ms)
     return ((await store.server()).memory_bytes - before) / DECISIONS
 
