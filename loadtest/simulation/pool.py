@@ -1,6 +1,7 @@
 """Plays runs over all cores, with a display of the time left; what is finished stays finished."""
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -8,8 +9,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
 from loadtest.simulation.experiments import Run
-from loadtest.simulation.play import Outcome, play
+from loadtest.simulation.play import play
 from loadtest.simulation.results import Results
+from service.processes import end_with_parent
 
 
 def play_all(runs: Sequence[Run], results: Results, *, processes: int | None = None) -> None:
@@ -20,18 +22,25 @@ def play_all(runs: Sequence[Run], results: Results, *, processes: int | None = N
     progress = Progress(len(runs), done=len(runs) - len(missing))
     if not missing:
         return
-    pool = ProcessPoolExecutor(processes or os.cpu_count(), mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(
+        processes or os.cpu_count(), mp_context=get_context("spawn"), initializer=_start
+    )
     try:
-        futures = {pool.submit(_play, run): run for run in missing}
+        futures = {pool.submit(play, run): run for run in missing}
         for future in as_completed(futures):
             results.save(futures[future], future.result())
             progress.step(futures[future].name)
+    except KeyboardInterrupt:
+        print("\nstopping; what is finished is kept", flush=True)
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _play(run: Run) -> Outcome:
-    return play(run)
+def _start() -> None:
+    """Ctrl-C goes to all processes of a terminal; the others finish their run and end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent(signal.SIGKILL)
 
 
 class Progress:

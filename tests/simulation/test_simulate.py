@@ -1,6 +1,10 @@
 """`zooming simulate` in a small size: figures, tables, resumption, and the engine beside it."""
 
 import csv
+import os
+import signal
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -15,6 +19,7 @@ from loadtest.simulation.results import Results
 from loadtest.simulation.simulate import BEGIN, END
 from service.__main__ import main
 from service.algorithm import Learner
+from tests.support.servers import wait_for
 
 SEEDS, TRIALS = 1, 150
 FIGURES = {
@@ -105,6 +110,27 @@ def test_a_page_without_a_place_for_the_tables_is_an_error(
         assert page.read_text() == "# Results\n"
     finally:
         page.write_text(before)
+
+
+def test_ctrl_c_stops_it_in_order_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    """The signal goes to all its processes, as a terminal sends it."""
+    command = [sys.executable, "-m", "service", "simulate", "--trials", "3000", "--seeds", "1"]
+    with subprocess.Popen(
+        [*command, "--out", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        wait_for(lambda: len(list(tmp_path.glob("*/*.npz"))) > 2, what="some finished runs")
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "what is finished is kept" in said
+    assert "Traceback" not in said
+    runs = ex.all_runs(Size(seeds=1, horizon=3000))
+    kept = [run for run in runs if Results(tmp_path / "T=3000").has(run)]
+    assert 2 < len(kept) < len(runs)
 
 
 ENGINE_RUNS = [
