@@ -3,7 +3,7 @@
 -- one table is a local that nothing in that file reads, and a name from elsewhere in every other file.
 
 -- One name for each file in service/store/lua/lib: add it here when you add the file.
-local lib = { "ball", "claim", "decision", "flagged", "interval", "ledger", "tenant" }
+local lib = { "ball", "claim", "decision", "flagged", "interval", "ledger", "ranking", "tenant" }
 
 std = "lua51"
 read_globals = { "redis", "struct", "cjson", "cmsgpack", "bit", "KEYS", "ARGV" }

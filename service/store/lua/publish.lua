@@ -1,4 +1,4 @@
--- include: tenant interval ball claim flagged
+-- include: tenant interval ranking ball claim flagged
 --
 -- Puts the staged children in the place of their parent: the split itself.
 --
@@ -36,14 +36,14 @@ end
 
 local buckets = tonumber(redis.call("HGET", tenant_key, "buckets"))
 flagged.leave(tenant_key, base, b, buckets)
-interval.forget_mean(base, b)
+ranking.forget_mean(base, b)
 b.phase, b.first, b.left, b.right = ball.SPLIT, first, left, right
 ball.save(base, b)
 claim.drop(base, id)
 
 local depth = b.depth + 1
-interval.add_range(base, depth, 2 * b.index, first, first + left - 1)
-interval.add_range(base, depth, 2 * b.index + 1, first + left, first + left + right - 1)
+ranking.add_range(base, depth, 2 * b.index, first, first + left - 1)
+ranking.add_range(base, depth, 2 * b.index + 1, first + left, first + left + right - 1)
 interval.refresh(base, depth, 2 * b.index)
 interval.refresh(base, depth, 2 * b.index + 1)
 

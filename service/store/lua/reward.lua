@@ -1,4 +1,4 @@
--- include: tenant interval ball flagged decision ledger
+-- include: tenant ranking ball flagged decision ledger
 --
 -- Credits a reward to its decision's ball, in the phase that the ball is in now.
 --
@@ -60,17 +60,17 @@ if d.state == decision.OPEN then
     flagged.count(t.base, b, t, position, d.x, reward)
   else
     if b.n == 0 and b.selects == 0 then
-      interval.take_fresh(t.base, b)
+      ranking.take_fresh(t.base, b)
     end
     b.n = b.n + 1
     b.total = b.total + reward
     if b.n >= b.flag_at then
-      interval.leave(t.base, b)
+      ranking.leave(t.base, b)
       tenant.count(tenant_key, "active", -1)
       tenant.count(tenant_key, "clusters_" .. b.depth, -1)
       flagged.enter(tenant_key, t.base, b, t.buckets, now)
     else
-      interval.place(t.base, b, t.confidence)
+      ranking.place(t.base, b, t.confidence)
     end
   end
   ball.save(t.base, b)

@@ -1,4 +1,4 @@
--- include: tenant interval ball flagged decision ledger
+-- include: tenant interval ranking ball flagged decision ledger
 --
 -- Chooses the arm to play at a context and records the decision.
 --
@@ -46,13 +46,13 @@ if chosen.phase == ball.FLAGGED then
   d.position = flagged.pick(t.base, chosen, t)
 else
   d.position = ball.next_in_turn(chosen)
-  d.bound = math.min(interval.ucb(chosen, t.confidence), 1)
+  d.bound = math.min(ranking.ucb(chosen, t.confidence), 1)
   if chosen.n == 0 then
     if chosen.selects == 0 then
-      interval.take_fresh(t.base, chosen)
+      ranking.take_fresh(t.base, chosen)
     end
     chosen.selects = chosen.selects + 1
-    interval.place(t.base, chosen, t.confidence)
+    ranking.place(t.base, chosen, t.confidence)
   end
 end
 ball.save(t.base, chosen)

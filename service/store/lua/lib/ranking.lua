@@ -1,0 +1,87 @@
+-- include: interval
+-- The ranking of the balls of an interval.
+--
+-- The sorted set `active` has the best active ball first. A ball that has been selected or rewarded
+-- is a member of four bytes, its id big-endian, so that equal scores are ordered by id. Children
+-- that have been neither (fresh ones) stand as ranges of ids, eight bytes, first and last: a split
+-- publishes any number of children in one step. Scores, in ascending order:
+--   FRESH + first id        never selected, no reward: lowest id first
+--   UNREWARDED + selects    no reward yet: least selected first
+--   -UCB                    rewarded
+--   OVERDUE + selects       selected too often without a reward
+-- The sorted set `means` has all rewarded balls, active or flagged, at minus their mean.
+local ranking = { FRESH = -2 ^ 41, UNREWARDED = -2 ^ 40, OVERDUE = 2 ^ 40 }
+
+-- As in learner.py: selected so often without a reward, a ball steps back.
+local UNREWARDED_SELECTS = 16
+
+-- What a ball may be worth at the most; infinite before its first reward.
+function ranking.ucb(b, confidence)
+  return b.n > 0 and b.total / b.n + b.bias + math.sqrt(confidence / b.n) or math.huge
+end
+
+local function score_of(b, confidence)
+  if b.n > 0 then
+    return -ranking.ucb(b, confidence)
+  elseif b.selects < UNREWARDED_SELECTS then
+    return ranking.UNREWARDED + b.selects
+  end
+  return ranking.OVERDUE + b.selects
+end
+
+function ranking.add_range(base, depth, index, first, last)
+  redis.call(
+    "ZADD",
+    key.active(base, depth, index),
+    string.format("%.17g", ranking.FRESH + first),
+    struct.pack(">I4I4", first, last)
+  )
+end
+
+-- Takes a fresh ball out of its range; it has no rank until it is placed.
+function ranking.take_fresh(base, b)
+  local balls = key.active(base, b.depth, b.index)
+  local highest = string.format("%.17g", ranking.FRESH + b.id)
+  local lowest = string.format("%.17g", ranking.FRESH)
+  local range = redis.call("ZREVRANGEBYSCORE", balls, highest, lowest, "LIMIT", 0, 1)[1]
+  local first, last = struct.unpack(">I4I4", range)
+  redis.call("ZREM", balls, range)
+  if first < b.id then
+    ranking.add_range(base, b.depth, b.index, first, b.id - 1)
+  end
+  if b.id < last then
+    ranking.add_range(base, b.depth, b.index, b.id + 1, last)
+  end
+end
+
+local function member(b)
+  return struct.pack(">I4", b.id)
+end
+
+local function rank_mean(base, b)
+  local score = string.format("%.17g", -b.total / b.n)
+  redis.call("ZADD", key.means(base, b.depth, b.index), score, member(b))
+end
+
+-- Ranks an active ball anew.
+function ranking.place(base, b, confidence)
+  local score = string.format("%.17g", score_of(b, confidence))
+  redis.call("ZADD", key.active(base, b.depth, b.index), score, member(b))
+  if b.n > 0 then
+    rank_mean(base, b)
+  end
+  interval.refresh(base, b.depth, b.index, b.n > 0)
+end
+
+-- Takes a ball that is to be flagged out of the ranking; its mean stays known.
+function ranking.leave(base, b)
+  redis.call("ZREM", key.active(base, b.depth, b.index), member(b))
+  rank_mean(base, b)
+  interval.refresh(base, b.depth, b.index, true)
+end
+
+-- Forgets the mean of a ball that is split.
+function ranking.forget_mean(base, b)
+  redis.call("ZREM", key.means(base, b.depth, b.index), member(b))
+  interval.refresh(base, b.depth, b.index, true)
+end
