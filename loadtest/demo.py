@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadtest.environments import Environment, zigzag
+from loadtest.progress import Progress
 
 ARMS = 20
 NOISE = 0.05
@@ -55,7 +56,7 @@ def _replay(
     optimum = environment.optimum(contexts)
     played = np.empty((trials, 2))
     means = np.empty(trials)
-    progress = _Progress(trials)
+    progress = Progress(trials, things="trials")
     for trial, x in enumerate(contexts.tolist()):
         answer = client.post("/select", json={"tenant": TENANT, "context": x})
         chosen = answer.raise_for_status().json()
@@ -67,29 +68,9 @@ def _replay(
         ).raise_for_status()
         played[trial] = x, arm
         means[trial] = environment.means(x)[arm]
-        progress.show(trial + 1, means[: trial + 1])
+        lately = means[max(0, trial + 1 - max(1, trials // 10)) : trial + 1]
+        progress.show(trial + 1, f"mean reward lately {lately.mean():.3f}")
     return played, means, optimum
-
-
-class _Progress:
-    """One line, rewritten on a terminal; elsewhere a line for each tenth."""
-
-    def __init__(self, trials: int) -> None:
-        self.trials = trials
-        self.tty = sys.stdout.isatty()
-        self.step = max(1, trials // (100 if self.tty else 10))
-        self.started = time.monotonic()
-
-    def show(self, done: int, means: NDArray[np.float64]) -> None:
-        if done % self.step and done != self.trials:
-            return
-        rate = done / max(time.monotonic() - self.started, 1e-9)
-        line = (
-            f"{done:>6} of {self.trials} trials   {rate:5.0f} a second   "
-            f"mean reward lately {means[-self.trials // 10 :].mean():.3f}"
-        )
-        ending = "\r" if self.tty and done != self.trials else "\n"
-        print(line, end=ending, flush=True)
 
 
 def _report(

@@ -79,12 +79,13 @@ def test_prometheus_takes_its_configuration(need: Need) -> None:
 def test_compose_takes_the_file(need: Need, profiles: list[str], tmp_path: Path) -> None:
     shutil.copy(ROOT / "docker-compose.yml", tmp_path)
     chosen = [word for profile in profiles for word in ("--profile", profile)]
-    subprocess.run(
+    taken = subprocess.run(
         [need("docker-compose"), *chosen, "config", "--quiet"],
         cwd=tmp_path,
         env=clean(**KEYS),
-        check=True,
+        check=False,
     )
+    assert taken.returncode == 0
 
 
 @pytest.mark.parametrize("missing", KEYS)
