@@ -109,7 +109,7 @@ async def _new_tenant(store: Store, name: str, *, arms: int) -> Tenant:
     tenant, _ = await store.directory.create(
         name, body_digest="", settings=settings, key_hash="", now_ms=0
     )
-    await Splitter(store, clock_ms=lambda: 0).split(tenant, ball=0, wait_seconds=None)
+    await Splitter(store, clock_ms=lambda: 0).split_new_root(tenant)
     return tenant
 
 

@@ -54,6 +54,11 @@ class Splitter:
             task.add_done_callback(lambda _: self._under_way.pop(key, None))
         await asyncio.wait({task}, timeout=wait_seconds)
 
+    async def split_new_root(self, tenant: Tenant) -> None:
+        """A root that needs no samples is split before anyone selects; one already split stays."""
+        if not tenant.config.needs_samples(tenant.config.arms):
+            await self.split(tenant, ball=0, wait_seconds=None)
+
     async def close(self) -> None:
         """Waits for the splits under way; they are short, and lost to no one if cut off."""
         if self._under_way:

@@ -4,14 +4,13 @@ The runs are tenants of one private store and advance in lock step: one round tr
 of all of them, the next one their rewards. At each trial the engine must play the learner's arm.
 """
 
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import uvloop
 
+from loadtest.progress import Progress
 from loadtest.simulation.experiments import Run
 from loadtest.simulation.play import Trials
 from service.algorithm import Learner
@@ -42,15 +41,11 @@ async def _replay(runs: Sequence[Run], url: str) -> None:
     store = Store(url)
     try:
         fleet = [await Tandem.create(store, run, number) for number, run in enumerate(runs)]
-        horizon, started = runs[0].setting.horizon, time.monotonic()
+        horizon = runs[0].setting.horizon
+        progress = Progress(horizon, things=f"trials of {len(fleet)} runs")
         for trial in range(horizon):
             await _step(store, fleet, trial)
-            if (trial + 1) % max(1, horizon // 50) == 0:
-                left = (time.monotonic() - started) / (trial + 1) * (horizon - trial - 1)
-                line = (
-                    f"{trial + 1:>8} of {horizon} trials of {len(fleet)} runs, {left:4.0f} s left"
-                )
-                print(line, end="\r" if sys.stdout.isatty() else "\n", flush=True)
+            progress.show(trial + 1)
     finally:
         await store.close()
 
@@ -95,8 +90,7 @@ class Tandem:
             f"run-{number}", body_digest="", settings=settings, key_hash="", now_ms=_NOW_MS
         )
         splitter = Splitter(store, clock_ms=lambda: _NOW_MS)
-        if not tenant.config.needs_samples(tenant.config.arms):
-            await splitter.split(tenant, ball=0, wait_seconds=None)
+        await splitter.split_new_root(tenant)
         return cls(run, tenant, splitter)
 
     def context_of(self, trial: int) -> tuple[Tenant, str, float]:

@@ -56,9 +56,7 @@ async def create_tenant(
             f"The tenant '{tenant}' exists with another configuration; delete it first, or use "
             "another name."
         )
-    if not made.config.needs_samples(made.config.arms):
-        # Its root needs no samples: it is split at once. A repeat finds it split already.
-        await here.splitter.split(made, ball=0, wait_seconds=None)
+    await here.splitter.split_new_root(made)
     if not created:
         response.status_code = 200
     return TenantCreated(

@@ -106,8 +106,7 @@ async def new_engine(store: Store, body: Mapping[str, Any]) -> Engine:
     )
     assert created
     made = Engine(store, tenant, [NOW_MS])
-    if not tenant.config.needs_samples(tenant.config.arms):
-        await made.splitter.split(tenant, ball=0, wait_seconds=None)
+    await made.splitter.split_new_root(tenant)
     return made
 
 
