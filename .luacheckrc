@@ -3,7 +3,20 @@
 -- one table is a local that nothing in that file reads, and a name from elsewhere in every other file.
 
 -- One name for each file in service/store/lua/lib: add it here when you add the file.
-local lib = { "ball", "claim", "decision", "flagged", "interval", "ledger", "ranking", "tenant" }
+local lib = {
+  "adaptive",
+  "ball",
+  "claim",
+  "curve",
+  "decision",
+  "flagged",
+  "interval",
+  "ledger",
+  "model",
+  "ranking",
+  "tenant",
+  "zooming",
+}
 
 std = "lua51"
 read_globals = { "redis", "struct", "cjson", "cmsgpack", "bit", "KEYS", "ARGV" }

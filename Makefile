@@ -9,7 +9,7 @@ LUA := service/store/lua
 STYLUA_READY := tools/lua/node_modules/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-long demo bench simulate loadtest serve compose-env constraints lua-tools clean
+.PHONY: help setup check format test test-long demo bench simulate compare loadtest serve compose-env constraints lua-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: setup ## measure sub-partitions, and the memory of balls and decisions
 
 simulate: setup ## rerun the paper's experiments (ARGS="--docs docs" renews tables and figures)
 	$(BIN)/zooming simulate $(ARGS)
+
+compare: setup ## our learner beside those of others (ARGS="--docs docs" renews table and figure)
+	$(BIN)/zooming simulate --compare $(ARGS)
 
 loadtest: setup ## replay an environment against a running service (ARGS="--rate 100 --report DIR")
 	$(BIN)/zooming loadtest $(ARGS)

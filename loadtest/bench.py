@@ -104,7 +104,13 @@ async def _bench_store(url: str) -> None:
 
 
 async def _new_tenant(store: Store, name: str, *, arms: int) -> Tenant:
-    config = {"arms": arms, "horizon": 100_000, "noise": NOISE, "similarity": {"kind": "none"}}
+    config = {
+        "arms": arms,
+        "preset": "simulation",
+        "horizon": 100_000,
+        "noise": NOISE,
+        "similarity": {"kind": "none"},
+    }
     settings = TenantConfig.model_validate(config).settings()
     tenant, _ = await store.directory.create(
         name, body_digest="", settings=settings, key_hash="", now_ms=0

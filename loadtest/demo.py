@@ -28,13 +28,7 @@ START_SECONDS = 60.0
 def demo(*, trials: int, port: int, stay: bool) -> None:
     """Runs the demonstration; with `stay`, the service goes on until Ctrl-C."""
     environment = zigzag(ARMS, noise=NOISE)
-    config = {
-        "arms": ARMS,
-        "horizon": max(trials, 2),
-        "noise": NOISE,
-        "neighbours": 4,
-        "flag_coefficient": 0.25,
-    }
+    config = {"arms": ARMS}
     with tempfile.TemporaryDirectory(prefix="zooming-demo-") as data, _service(port, data) as url:
         print(f"Service up at {url}; a tenant with {ARMS} arms it is told nothing about.\n")
         with httpx.Client(base_url=url, timeout=30) as client:

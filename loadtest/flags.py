@@ -103,7 +103,7 @@ def _add_environment(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a parameter of the tenants, such as neighbours=4; may be given several times",
+        help="a parameter of the tenants, such as lipschitz=2; may be given several times",
     )
 
 

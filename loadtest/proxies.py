@@ -7,52 +7,36 @@ same; so a hundred thousand trials take seconds. The truth is known because the 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from loadtest.environments import Environment
-from service.algorithm import Config, Decision, Interval, Learner
+from service.algorithm import AnyConfig, learner_for
 
 
 @dataclass(slots=True)
 class Proxies:
     """A learner watched: each decision with its bound and best mean, each reward in the sums."""
 
-    learner: Learner
+    learner: Any
     reward_sum: float = 0.0
     regret_upper: float = 0.0
     regret_estimate: float = 0.0
 
-    def select(self, x: float) -> tuple[Decision, float, float]:
+    def select(self, x: float) -> tuple[Any, float, float]:
         """The decision, what it could earn at the most, and the best mean of a ball (or NaN)."""
-        best_mean = self._best_mean(x)
+        best_mean = self.learner.best_mean(x)
         decision = self.learner.select(x)
-        ball, bound = decision.ball, 1.0
-        if decision.phase == "active" and ball.n:
-            ucb = self.learner.parameters.ucb(total=ball.total, n=ball.n, width=ball.interval.width)
-            bound = min(ucb, 1.0)
-        return decision, bound, best_mean
+        return decision, min(decision.ucb, 1.0), best_mean
 
-    def reward(self, selected: tuple[Decision, float, float], reward: float) -> None:
+    def reward(self, selected: tuple[Any, float, float], reward: float) -> None:
         """Credits the reward, and adds to the sums."""
         decision, bound, best_mean = selected
         self.learner.reward(decision, reward)
         self.reward_sum += reward
         self.regret_upper += bound - reward
         self.regret_estimate += 0.0 if math.isnan(best_mean) else best_mean - reward
-
-    def _best_mean(self, x: float) -> float:
-        path = [Interval.holding(x, depth=depth) for depth in range(self.learner.depth + 1)]
-        return max(
-            (
-                ball.total / ball.n
-                for interval in path
-                for balls in (self.learner.active, self.learner.flagged)
-                for ball in balls.get(interval, ())
-                if ball.n
-            ),
-            default=math.nan,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +50,11 @@ class Mark:
 
 
 def replay(
-    environment: Environment, config: Config, *, seed: int, marks: Sequence[int]
+    environment: Environment, config: AnyConfig, *, seed: int, marks: Sequence[int]
 ) -> Iterator[Mark]:
     """Plays with uniform contexts, each reward at once, up to the last of the marks."""
     rng = np.random.default_rng(seed)
-    proxies = Proxies(Learner(config))
+    proxies = Proxies(learner_for(config))
     regret = 0.0
     for trial in range(1, marks[-1] + 1):
         x = rng.random()

@@ -137,13 +137,29 @@ def _add_simulate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
         action="store_true",
         help="then play each setting and system of the paper once through scripts and store",
     )
+    simulate.add_argument(
+        "--compare",
+        action="store_true",
+        help="instead: our presets beside the learners of others, tuned, in many environments",
+    )
+    simulate.add_argument(
+        "--long",
+        dest="with_long",
+        action="store_true",
+        help="with --compare: also a run of ten times the trials",
+    )
     simulate.set_defaults(run=_simulate)
 
 
-def _simulate(**flags: Any) -> None:
+def _simulate(*, compare: bool, with_long: bool, with_engine: bool, **flags: Any) -> None:
+    if compare:
+        from loadtest.simulation.compare import compare as run_comparison
+
+        run_comparison(**flags, with_long=with_long)
+        return
     from loadtest.simulation.simulate import simulate
 
-    simulate(**flags)
+    simulate(**flags, with_engine=with_engine)
 
 
 def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

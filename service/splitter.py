@@ -14,7 +14,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from service.algorithm import sub_partition
+from service.algorithm import Config, sub_partition
 from service.errors import ZoomingError
 from service.store import LEASE_MS, Children, Store, Tenant, pack_children
 from service.store.records import BallRecord
@@ -56,7 +56,8 @@ class Splitter:
 
     async def split_new_root(self, tenant: Tenant) -> None:
         """A root that needs no samples is split before anyone selects; one already split stays."""
-        if not tenant.config.needs_samples(tenant.config.arms):
+        config = tenant.config
+        if isinstance(config, Config) and not config.needs_samples(config.arms):
             await self.split(tenant, ball=0, wait_seconds=None)
 
     async def close(self) -> None:
@@ -138,6 +139,6 @@ def children_of(
     samples: NDArray[np.void],
 ) -> Children:
     """The numeric work of a split, with nothing to wait for."""
-    config, interval = tenant.config, record.interval
+    config, interval = tenant.zooming, record.interval
     halves = sub_partition(config, interval, arms=arms, k=int(record.k), samples=samples)
     return pack_children(config, interval, arms=arms, halves=halves)

@@ -7,13 +7,14 @@ of all of them, the next one their rewards. At each trial the engine must play t
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import uvloop
 
 from loadtest.progress import Progress
 from loadtest.simulation.experiments import Run
 from loadtest.simulation.play import Trials
-from service.algorithm import Learner
+from service.algorithm import learner_for
 from service.api.schemas import TenantConfig
 from service.embedded import PrivateStore
 from service.errors import ZoomingError
@@ -79,7 +80,7 @@ class Tandem:
         self._environment = run.setting.environment
         trials = Trials.draw(self._environment, horizon=run.setting.horizon, seed=run.seed)
         self._contexts, self._chances = trials.contexts.tolist(), trials.chances.tolist()
-        self._learner = Learner(run.config())
+        self._learner: Any = learner_for(run.config())
         self._decision_id = ""
 
     @classmethod

@@ -19,7 +19,7 @@ from loadtest.environments import (
     scrambled,
     zigzag,
 )
-from service.algorithm import Config
+from service.algorithm import AnyConfig, resolve
 
 HORIZON = 100_000
 CURVE_POINTS = 201
@@ -73,6 +73,7 @@ class Run:
         environment = self.setting.environment
         return {
             "arms": environment.arms,
+            "preset": "simulation",
             "horizon": self.setting.horizon,
             "noise": environment.noise,
             "lipschitz": environment.lipschitz,
@@ -80,9 +81,9 @@ class Run:
             **self.system.parameters,
         }
 
-    def config(self) -> Config:
+    def config(self) -> AnyConfig:
         """The learner's configuration."""
-        return Config.resolve(**self.body())
+        return resolve(**self.body())
 
 
 LEARNED = System(name="learned")

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadtest.environments import Environment, Floats
 from loadtest.simulation.experiments import Run
-from service.algorithm import Learner
+from service.algorithm import learner_for
 
 CONTEXT_BINS = 60
 QUARTERS = 4
@@ -65,7 +66,7 @@ def play(run: Run) -> Outcome:
     environment, horizon = run.setting.environment, run.setting.horizon
     trials = Trials.draw(environment, horizon=horizon, seed=run.seed)
     means = environment.means(trials.contexts)
-    learner = Learner(run.config())
+    learner: Any = learner_for(run.config())
     arms = np.empty(horizon, dtype=np.intp)
     marks = []
     wanted = iter(marks_of(horizon))
@@ -89,7 +90,7 @@ def play(run: Run) -> Outcome:
                     trials=mark_at,
                     average_reward=earned / mark_at,
                     regret=regret,
-                    balls=sum(1 for ball in learner.balls if ball.phase != "split"),
+                    balls=learner.size,
                     depth=learner.depth,
                     flagged_share=flagged / mark_at,
                 )

@@ -1,16 +1,16 @@
-"""What a learner is made from: the number of arms, the parameters, the similarity."""
+"""What a learner is made from: the number of arms, and all that the preset leaves to be told."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.algorithm.parameters import DEFAULT_PRESET, Parameters
+from service.algorithm.parameters import ADAPTIVE, DEFAULT_PRESET, Parameters
 from service.algorithm.similarity import Learned, Similarity, similarity_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The whole configuration of a learner."""
+    """The whole configuration of a learner of the paper's presets."""
 
     arms: int
     parameters: Parameters
@@ -21,19 +21,54 @@ class Config:
         cls,
         *,
         arms: int,
-        horizon: int,
-        noise: float,
-        preset: str = DEFAULT_PRESET,
+        preset: str = "simulation",
         similarity: Mapping[str, Any] | None = None,
-        **overrides: Any,
+        **given: Any,
     ) -> "Config":
-        """From the same names that a tenant's configuration has in the HTTP API."""
+        """The preset with what is given laid over it."""
         return cls(
             arms=arms,
-            parameters=Parameters.resolve(horizon=horizon, noise=noise, preset=preset, **overrides),
+            parameters=Parameters.resolve(preset, **given),
             similarity=similarity_from(similarity or {"kind": "learned"}),
         )
 
     def needs_samples(self, arms: int) -> bool:
         """Whether a flagged ball of so many arms must be sampled before it can be split."""
         return arms > 1 and self.similarity.needs_samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveConfig:
+    """The whole configuration of a learner of the preset `adaptive`."""
+
+    arms: int
+    noise: float | None  # σ; learned from the rewards if it is not given
+    horizon: int | None  # T; without it, the future grows with the past
+    lipschitz: float
+    confidence_coefficient: float
+    max_depth: int
+
+    @classmethod
+    def resolve(cls, *, arms: int, **given: Any) -> "AdaptiveConfig":
+        """The preset with what is given laid over it."""
+        values = ADAPTIVE | {name: value for name, value in given.items() if value is not None}
+        if values["noise"] == "auto":
+            values["noise"] = None
+        return cls(arms=arms, **values)
+
+
+AnyConfig = Config | AdaptiveConfig
+
+
+def config_fields(preset: str) -> list[str]:
+    """What a configuration of this preset may say, besides the number of arms."""
+    if preset == "adaptive":
+        return ["preset", *ADAPTIVE]
+    return ["preset", "similarity", *Parameters.__dataclass_fields__]
+
+
+def resolve(*, arms: int, preset: str = DEFAULT_PRESET, **given: Any) -> AnyConfig:
+    """From the same names that a tenant's configuration has in the HTTP API."""
+    if preset == "adaptive":
+        return AdaptiveConfig.resolve(arms=arms, **given)
+    return Config.resolve(arms=arms, preset=preset, **given)

@@ -4,6 +4,7 @@ The engine on Redis plays the same arms in the same balls, trial by trial; the t
 file. Rewards may come late, in any order, or never: a decision stays valid until it is rewarded.
 """
 
+import math
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -53,12 +54,13 @@ class Flagged:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """One trial: what was played, where, and in which phase."""
+    """One trial: what was played, where, in which phase, and what it may be worth at the most."""
 
     ball: Ball
     arm: int
     x: float
     phase: str
+    ucb: float = math.inf
 
 
 class Learner:
@@ -73,6 +75,16 @@ class Learner:
         self.depth = 0
         root = self._new_ball(Interval(0, 0), list(range(config.arms)))
         self._flag(root)
+
+    @property
+    def size(self) -> int:
+        """The number of balls in the partition."""
+        return len(self.balls) - self.splits
+
+    @property
+    def splits(self) -> int:
+        """How many balls have been split."""
+        return sum(ball.phase == "split" for ball in self.balls)
 
     def select(self, x: float) -> Decision:
         """Section 3: flagged balls first, the widest of them; else the largest UCB."""
@@ -98,13 +110,28 @@ class Learner:
             self.active[ball.interval].remove(ball)
             self._flag(ball)
 
+    def best_mean(self, x: float) -> float:
+        """The best mean of a ball at `x`; NaN when none has a reward."""
+        path = [Interval.holding(x, depth=depth) for depth in range(self.depth + 1)]
+        return max(
+            (
+                ball.total / ball.n
+                for interval in path
+                for balls in (self.active, self.flagged)
+                for ball in balls.get(interval, ())
+                if ball.n
+            ),
+            default=math.nan,
+        )
+
     # -- the active phase
 
     def _exploit(self, ball: Ball, x: float) -> Decision:
         arm = self._next_in_turn(ball)
-        if ball.n == 0:
-            ball.selects += 1
-            self._rank(ball)
+        if ball.n:
+            return Decision(ball, arm, x, "active", ucb=-ball.rank[1])
+        ball.selects += 1
+        self._rank(ball)
         return Decision(ball, arm, x, "active")
 
     def _rank(self, ball: Ball) -> None:

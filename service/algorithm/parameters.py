@@ -1,14 +1,15 @@
-"""The parameters, their presets, and the constants of a ball that follow from them.
+"""The presets, the paper's parameters, and the constants of a ball that follow from them.
 
-Every formula with a Lipschitz constant, a noise level or a logarithm in it lives here and nowhere
-else: the engine stores the resulting numbers with each ball and only compares them.
+Every formula of the paper's with a Lipschitz constant, a noise level or a logarithm in it lives
+here and nowhere else: the engine stores the resulting numbers with each ball and only compares
+them.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# What a preset sets; `None` stands for the paper's formula.
+# What a preset of the paper's sets; `None` stands for its formula.
 _PAPER: dict[str, Any] = {
     "lipschitz": 1.0,
     "buckets": 64,
@@ -26,7 +27,15 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": _PAPER,
     "simulation": _PAPER | {"buckets": 1, "neighbours": 26, "flag_coefficient": 4.0},
 }
-DEFAULT_PRESET: Literal["simulation"] = "simulation"
+# What the preset `adaptive` sets; it has no use for the paper's other parameters.
+ADAPTIVE: dict[str, Any] = {
+    "noise": "auto",
+    "horizon": None,
+    "lipschitz": 1.0,
+    "confidence_coefficient": 0.7,
+    "max_depth": 10,
+}
+DEFAULT_PRESET: Literal["adaptive"] = "adaptive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +57,7 @@ class Parameters:
     sampling: str
 
     @classmethod
-    def resolve(
-        cls, *, horizon: int, noise: float, preset: str = DEFAULT_PRESET, **overrides: Any
-    ) -> "Parameters":
+    def resolve(cls, preset: str, *, horizon: int, noise: float, **overrides: Any) -> "Parameters":
         """The preset with the overrides that are not `None` laid over it."""
         given = {name: value for name, value in overrides.items() if value is not None}
         values = PRESETS[preset] | given

@@ -4,13 +4,14 @@ Types are strict: no text for a number, no NaN, no unknown field.
 """
 
 import hashlib
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from service.algorithm import DEFAULT_PRESET, PRESETS, Parameters
+from service.algorithm import ADAPTIVE, DEFAULT_PRESET, PRESETS, Parameters, config_fields
 
 MOST_ARMS = 100_000
 # Four bytes each, in one string of the store.
@@ -26,7 +27,7 @@ LARGEST = 1e3
 LARGEST_NUMBER = 1e100
 MOST_FIELDS = 100
 
-Preset = Literal["paper", "simulation"]
+Preset = Literal["adaptive", "paper", "simulation"]
 TenantName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", examples=["shop"])]
 ArmName = Annotated[str, Field(min_length=1, max_length=128)]
 Arms = Annotated[
@@ -37,6 +38,8 @@ Arms = Annotated[
     Discriminator(lambda arms: "names" if isinstance(arms, list) else "count"),
 ]
 Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf_nan=False)]
+Reward = Annotated[float, Field(ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_nan=False)]
+Noise = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Coefficient = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
 Rows = Annotated[
@@ -96,11 +99,18 @@ class TenantConfig(Strict):
     """The configuration of a tenant; what is left out comes from the preset."""
 
     arms: Arms = Field(description="How many arms, or their names", examples=[50])
-    horizon: int = Field(ge=2, le=10**12, description="T, the trials to plan for")
-    noise: float = Field(
-        ge=0, le=LARGEST, allow_inf_nan=False, description="σ, the rewards' standard deviation"
-    )
     preset: Preset = DEFAULT_PRESET
+    horizon: int | None = Field(
+        default=None,
+        ge=2,
+        le=10**12,
+        description="T, the trials to plan for; `adaptive` can do without it",
+    )
+    noise: Noise | Literal["auto"] | None = Field(
+        default=None,
+        description="σ, the rewards' standard deviation; `adaptive` learns it if it is `auto` or "
+        "left out",
+    )
     lipschitz: float | None = Field(default=None, ge=1e-3, le=LARGEST, allow_inf_nan=False)
     buckets: int | None = Field(default=None, ge=1, le=1024)
     neighbours: int | None = Field(default=None, ge=1, le=10**6)
@@ -112,7 +122,14 @@ class TenantConfig(Strict):
     max_depth: int | None = Field(default=None, ge=1, le=30)
     patience: int | None = Field(default=None, ge=1, le=1000)
     sampling: Literal["round_robin", "sequential"] | None = None
-    similarity: Similarity = LearnedSimilarity(kind="learned")
+    similarity: Similarity | None = None
+    reward_range: list[Reward] = Field(
+        default=[0.0, 1.0],
+        min_length=2,
+        max_length=2,
+        description="The lowest and the highest mean reward there may be; `noise` and `lipschitz` "
+        "are told on the scale on which they are 0 and 1",
+    )
     reward_window_seconds: Seconds = 3600
     retention_seconds: Seconds = 3600
     split_wait_ms: int = Field(default=1000, ge=0, le=60_000)
@@ -121,9 +138,34 @@ class TenantConfig(Strict):
     def _fits_together(self) -> "TenantConfig":
         if not isinstance(self.arms, int) and len(set(self.arms)) < len(self.arms):
             raise PydanticCustomError("arms", "arms: names must be unique")
+        low, high = self.reward_range
+        if not high - low >= 1e-6:
+            message = "reward_range: the second number must be above the first, by 1e-6 or more"
+            raise PydanticCustomError("reward_range", message)
+        if self.preset == "adaptive":
+            self._fits_adaptive()
+        else:
+            self._fits_the_paper(self.preset)
+        return self
+
+    def _fits_adaptive(self) -> None:
+        ours = config_fields("adaptive")
+        for name in config_fields("paper"):
+            if name not in ours and getattr(self, name) is not None:
+                message = (
+                    "{field}: the preset 'adaptive' has no use for it; leave it out, or name the "
+                    "preset 'paper' or 'simulation'"
+                )
+                raise PydanticCustomError("preset", message, {"field": name})
+
+    def _fits_the_paper(self, preset: str) -> None:
+        for name in ("horizon", "noise"):
+            if getattr(self, name) in (None, "auto"):
+                message = "{field}: the preset '{preset}' needs a number; 'adaptive' does without"
+                raise PydanticCustomError("preset", message, {"field": name, "preset": preset})
         arms = self.arms if isinstance(self.arms, int) else len(self.arms)
         size = {
-            name: getattr(self, name) or PRESETS[self.preset][name] or 1
+            name: getattr(self, name) or PRESETS[preset][name] or 1
             for name in ("buckets", "grid", "neighbours", "patience")
         }
         samples = size["buckets"] * size["neighbours"] * size["patience"]
@@ -148,7 +190,6 @@ class TenantConfig(Strict):
             if len({len(row) for row in rows}) > 1:
                 message = "similarity.{field}: all rows must have the same length"
                 raise PydanticCustomError("rows", message, {"field": field})
-        return self
 
     def digest(self) -> str:
         """Tells one body from another, as they were sent."""
@@ -157,9 +198,17 @@ class TenantConfig(Strict):
     def settings(self) -> dict[str, Any]:
         """Everything resolved: a later default does not change a tenant made today."""
         sent = self.model_dump()
-        names = [name for name in Parameters.__dataclass_fields__ if name in sent]
-        parameters = Parameters.resolve(preset=self.preset, **{name: sent[name] for name in names})
-        return sent | {name: getattr(parameters, name) for name in names}
+        names = config_fields(self.preset)
+        given = {name: sent[name] for name in names if sent[name] is not None}
+        if self.preset == "adaptive":
+            resolved = {"preset": self.preset, **ADAPTIVE, **given}
+        else:
+            given.pop("preset")
+            similarity = given.pop("similarity", {"kind": "learned"})
+            parameters = Parameters.resolve(self.preset, **given)
+            resolved = {"preset": self.preset, "similarity": similarity, **asdict(parameters)}
+        others = {name: sent[name] for name in sent if name not in config_fields("paper")}
+        return others | resolved
 
 
 class TenantCreated(BaseModel):
@@ -233,9 +282,7 @@ class RewardRequest(Strict):
 
     tenant: TenantName
     decision_id: Annotated[str, Field(max_length=1024)]
-    reward: float = Field(
-        ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_nan=False, examples=[1.0]
-    )
+    reward: Reward = Field(examples=[1.0])
 
 
 class RewardAnswer(BaseModel):

@@ -18,7 +18,7 @@ from service.api.schemas import (
     TenantState,
 )
 from service.errors import Conflict, UnknownTenant
-from service.store import BallRecord, Tenant, TenantStats
+from service.store import PartitionBall, Tenant, TenantStats
 
 router = APIRouter(prefix="/tenants", tags=["tenants"])
 
@@ -125,31 +125,22 @@ def _counters(stats: TenantStats) -> dict[str, int | float]:
     }
 
 
-def _partition_json(tenant: Tenant, balls: list[tuple[int, BallRecord, list[int]]]) -> str:
-    rows = [_ball(tenant, ball, record, arms) for ball, record, arms in balls]
+def _partition_json(tenant: Tenant, balls: list[PartitionBall]) -> str:
+    rows = [_shown(tenant, ball) for ball in balls]
     return Partition(tenant=tenant.name, balls=rows).model_dump_json()
 
 
-def _ball(tenant: Tenant, ball: int, record: BallRecord, arms: list[int]) -> Ball:
-    interval = record.interval
-    parameters = tenant.config.parameters
-    mean = record.total / record.n if record.n else None
-    ucb = None
-    if record.n and record.phase_name == "active":
-        ucb = parameters.ucb(total=record.total, n=record.n, width=interval.width)
-    fill = None
-    if record.phase_name == "flagged":
-        owed = record.k * parameters.buckets * record.arms
-        fill = record.filled / owed if owed else 1.0
+def _shown(tenant: Tenant, ball: PartitionBall) -> Ball:
+    interval, scale = ball.interval, tenant.reward_scale
     return Ball(
-        id=ball,
+        id=ball.id,
         interval=(interval.start, interval.end),
         depth=interval.depth,
         index=interval.index,
-        phase=cast(Literal["active", "flagged"], record.phase_name),
-        arms=[tenant.arm_names[arm] for arm in arms],
-        n=int(record.n),
-        mean=mean,
-        ucb=ucb,
-        fill=fill,
+        phase=cast(Literal["active", "flagged"], ball.phase),
+        arms=[tenant.arm_names[arm] for arm in ball.arms],
+        n=ball.n,
+        mean=None if ball.mean is None else scale.from_unit(ball.mean),
+        ucb=None if ball.ucb is None else scale.from_unit(ball.ucb),
+        fill=ball.fill,
     )

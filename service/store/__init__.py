@@ -3,7 +3,8 @@
 from service.store.children import Children, pack_children
 from service.store.connection import ServerState
 from service.store.decision_ids import new_decision_id
-from service.store.records import BallRecord
+from service.store.partition import PartitionBall
+from service.store.records import BallRecord, ModelRecord
 from service.store.stats import TenantStats
 from service.store.store import LEASE_MS, Rewarded, Selected, Store
 from service.store.tenant import Tenant
@@ -12,6 +13,8 @@ __all__ = [
     "LEASE_MS",
     "BallRecord",
     "Children",
+    "ModelRecord",
+    "PartitionBall",
     "Rewarded",
     "Selected",
     "ServerState",

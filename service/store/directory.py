@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from service.algorithm import Interval
+from service.algorithm import AdaptiveConfig, AdaptiveLearner, AnyConfig, Interval
 from service.errors import StoreUnsuitable, UnknownTenant
 from service.store import keys
 from service.store.children import ball_record
 from service.store.connection import Connection
+from service.store.records import ModelRecord
 from service.store.stats import TenantStats
 from service.store.tenant import Tenant, TenantCache
 
 # The form of all that is kept of a tenant: one more for each change that others cannot read.
-_FORM = 2
+_FORM = 3
 _UNLINKED_AT_ONCE = 500
 _READ_AT_ONCE = 100
 
@@ -72,7 +73,6 @@ class Directory:
             return standing, False
 
     async def _create(self, tenant: Tenant) -> bool:
-        config, parameters = tenant.config, tenant.config.parameters
         document = tenant.document()
         constants = {
             "form": _FORM,
@@ -84,10 +84,10 @@ class Directory:
             "slot_ms": tenant.slot_ms,
             "section_ms": tenant.section_ms,
             "created_at_ms": tenant.created_at_ms,
-            "confidence": repr(parameters.confidence),
-            "buckets": parameters.buckets,
-            "patience": parameters.patience,
-            "sampling": parameters.sampling,
+            "preset": tenant.settings["preset"],
+            "low": repr(tenant.reward_scale.low),
+            "span": repr(tenant.reward_scale.span),
+            **_constants(tenant.config),
         }
         # The list must never lack a tenant that is there: whoever finds a tenant standing writes
         # it to the list once more.
@@ -96,8 +96,7 @@ class Directory:
             "create",
             tenant.key,
             tenant.incarnation,
-            ball_record(config, Interval(0, 0), arms=config.arms).pack(),
-            np.arange(config.arms, dtype="<u4").tobytes(),
+            *_root(tenant.config),
             tenant.created_at_ms,
             *(part for item in constants.items() for part in item),
         )
@@ -253,6 +252,36 @@ class Directory:
                 await self._client.unlink(
                     *(keys.derived(tenant.base, "decisions", slot) for slot in chunk)
                 )
+
+
+def _constants(config: AnyConfig) -> dict[str, Any]:
+    """What the steps of a request need to know, as the preset has it."""
+    if isinstance(config, AdaptiveConfig):
+        learner = AdaptiveLearner(config)
+        return {
+            "arms": config.arms,
+            "noise": "auto" if config.noise is None else repr(config.noise),
+            "horizon": config.horizon or "",
+            "lipschitz": repr(config.lipschitz),
+            "confidence": repr(config.confidence_coefficient),
+            "max_depth": config.max_depth,
+            "model": ModelRecord(variance=learner.variance, future=learner.future).pack(),
+        }
+    parameters = config.parameters
+    return {
+        "confidence": repr(parameters.confidence),
+        "buckets": parameters.buckets,
+        "patience": parameters.patience,
+        "sampling": parameters.sampling,
+    }
+
+
+def _root(config: AnyConfig) -> tuple[bytes, bytes]:
+    """The root's record and arm set, where it has them."""
+    if isinstance(config, AdaptiveConfig):
+        return b"", b""
+    record = ball_record(config, Interval(0, 0), arms=config.arms)
+    return record.pack(), np.arange(config.arms, dtype="<u4").tobytes()
 
 
 def _new_tenant(

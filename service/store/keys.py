@@ -14,13 +14,15 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
                                      rank, "f:d:i" -> the flagged ball that is first in its queue,
                                      "m:d:i" -> the best mean of a ball of that interval
       claims                         hash: ball -> deadline, children reserved, token
+      curves                         hash: arm -> packed curve (records.py), preset adaptive only
       arms:<ball>                    string: the arm set, u32 each
       forward:<ball>                 string: for each half and arm, child and position in it
       asked:<ball>                   bitmap: arms of a flagged ball that are still asked for samples
       cells:<ball>                   u32 array: for each arm issued, full cells, count of each cell
       samples:<ball>:<bucket>        string: packed samples, in order of arrival
-      active:<depth>:<index>         sorted set: active balls of an interval by rank
-      means:<depth>:<index>          sorted set: rewarded balls of an interval, best mean first
+      active:<depth>:<index>         sorted set: active balls of an interval by rank; under the
+                                     preset adaptive the arms that have a ball there
+      means:<depth>:<index>          sorted set: the same by their means, best first
       flagged:<depth>:<index>        sorted set: flagged balls of an interval by flagging order
       waiting                        sorted set: all flagged balls by the time of their flagging
       decisions:<slot>               hash: decision id -> packed record, a hash a time slot
@@ -37,6 +39,7 @@ DERIVED: dict[str, tuple[str, ...]] = {
     "balls": (),
     "path": (),
     "claims": (),
+    "curves": (),
     "waiting": (),
     "ledger": (),
     "arms": ("ball",),

@@ -14,6 +14,78 @@ PHASES = {ACTIVE: "active", FLAGGED: "flagged", SPLIT: "split"}
 
 
 @dataclass(slots=True, kw_only=True)
+class ModelRecord:
+    """What a tenant of the preset `adaptive` has learned beyond single arms."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIdddddd")
+
+    step: int = 0
+    cursor: int = 0
+    tried: int = 0
+    arms_rewarded: int = 0
+    rewards: float = 0
+    first_rewards: float = 0.0
+    variance: float
+    future: float
+    evidence: float = 0.0
+    squares: float = 0.0
+
+    def pack(self) -> bytes:
+        """The record as the store keeps it."""
+        return self.LAYOUT.pack(*(getattr(self, f.name) for f in fields(self)))
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        """The record from the store's bytes."""
+        names = (f.name for f in fields(cls))
+        return cls(**dict(zip(names, cls.LAYOUT.unpack(packed), strict=True)))
+
+
+@dataclass(slots=True)
+class CurveBall:
+    """A ball of an arm's curve; counts, sums and plays in flight for each half of its interval."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IBIddddddddd")
+
+    id: int
+    depth: int
+    index: int
+    count_left: float
+    count_right: float
+    total_left: float
+    total_right: float
+    flying_left: float
+    flying_right: float
+    mean: float
+    variance: float
+    ucb: float
+
+    @property
+    def interval(self) -> Interval:
+        """The context interval."""
+        return Interval(self.depth, self.index)
+
+
+@dataclass(slots=True, kw_only=True)
+class CurveRecord:
+    """The curve of an arm: its balls from left to right."""
+
+    HEAD: ClassVar[struct.Struct] = struct.Struct("<II")
+
+    step: int
+    rewards: int
+    balls: list[CurveBall]
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        """The record from the store's bytes."""
+        step, rewards = cls.HEAD.unpack_from(packed)
+        rest = packed[cls.HEAD.size :]
+        balls = [CurveBall(*values) for values in CurveBall.LAYOUT.iter_unpack(rest)]
+        return cls(step=step, rewards=rewards, balls=balls)
+
+
+@dataclass(slots=True, kw_only=True)
 class BallRecord:
     """A ball.
 

@@ -18,6 +18,7 @@ from service.store.children import Children
 from service.store.connection import Connection, Observer, ServerState
 from service.store.decision_ids import issue_time_ms
 from service.store.directory import Directory
+from service.store.partition import PartitionBall, read_partition
 from service.store.records import BallRecord
 from service.store.tenant import Tenant
 
@@ -26,7 +27,6 @@ LEASE_MS = 5_000
 # A forwarding table outlives the window by this much, for clocks that differ between hosts.
 _SLACK_MS = 60_000
 _STAGED_MS = 3_600_000
-_READ_AT_ONCE = 500
 _READ_BYTES = 1 << 22
 
 
@@ -144,7 +144,7 @@ class Store:
         self, tenant: Tenant, *, ball: int, record: BallRecord
     ) -> tuple[NDArray[np.intp], NDArray[np.void]]:
         """The arm set and the samples of a ball."""
-        buckets = tenant.config.parameters.buckets if record.k else 0
+        buckets = tenant.zooming.parameters.buckets if record.k else 0
         wanted = [keys.derived(tenant.base, "samples", ball, bucket) for bucket in range(buckets)]
         bytes_a_bucket = 1 + int(record.samples) * SAMPLE.itemsize // max(1, buckets)
         at_once = 1 + _READ_BYTES // bytes_a_bucket
@@ -197,43 +197,9 @@ class Store:
 
     # -- the partition
 
-    async def partition(self, tenant: Tenant) -> list[tuple[int, BallRecord, list[int]]]:
-        """Every active and flagged ball with its arms: always a whole partition.
-
-        It is read in portions while splits go on. Ids rise from parent to child, so a ball that was
-        seen unsplit hides its children, and one that was seen split has them further on.
-        """
-        live: list[tuple[int, BallRecord, list[int]]] = []
-        expected = {0}
-        start = 0
-        while start < (end := await self._next_ball(tenant)):
-            ids = list(range(start, min(start + _READ_AT_ONCE, end)))
-            async with self._connection.in_time():
-                pipeline = self._client.pipeline(transaction=False)
-                # In this order: a ball's arm set outlives its split, so it is there when the
-                # ball was.
-                pipeline.hmget(keys.derived(tenant.base, "balls"), ids)
-                pipeline.mget([keys.derived(tenant.base, "arms", ball) for ball in ids])
-                records, arm_sets = await pipeline.execute()
-            for ball, packed, arms in zip(ids, records, arm_sets, strict=True):
-                if ball not in expected or packed is None:
-                    continue
-                record = BallRecord.unpack(packed)
-                if record.children:
-                    expected.update(record.children)
-                elif arms is None:
-                    raise UnknownTenant(tenant.name)
-                else:
-                    live.append((ball, record, np.frombuffer(arms, "<u4").tolist()))
-            start += len(ids)
-        return live
-
-    async def _next_ball(self, tenant: Tenant) -> int:
-        async with self._connection.in_time():
-            incarnation, end = await self._client.hmget(tenant.key, ["incarnation", "next_ball"])
-        if incarnation is None or end is None or incarnation.decode() != tenant.incarnation:
-            raise UnknownTenant(tenant.name)
-        return int(end)
+    async def partition(self, tenant: Tenant) -> list[PartitionBall]:
+        """Every active and flagged ball: always a whole partition."""
+        return await read_partition(self._connection, tenant)
 
 
 def _select_call(tenant: Tenant, decision_id: str, x: float, *, now_ms: int) -> tuple[Any, ...]:

@@ -12,11 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.algorithm import Config, Parameters
-from service.algorithm.similarity import similarity_from
+from service.algorithm import AnyConfig, Config, config_fields, resolve
 from service.store import keys
 
-_PARAMETERS = tuple(Parameters.__dataclass_fields__)
 _CACHED_BYTES = 1 << 25
 # A slot hash stays small enough for the server's compact encoding up to 2,500 decisions a second,
 # and a tenant has at most this many slots at a time.
@@ -37,7 +35,7 @@ class Tenant:
     settings: Mapping[str, Any]
     created_at_ms: int
     key_hashes: tuple[str, ...]
-    config: Config
+    config: AnyConfig
     arm_names: Sequence[str]
 
     @property
@@ -49,6 +47,18 @@ class Tenant:
     def base(self) -> str:
         """The prefix of the tenant's other keys."""
         return keys.base(self.name, self.incarnation)
+
+    @property
+    def zooming(self) -> Config:
+        """The configuration of the paper's presets, whose balls are split by workers."""
+        assert isinstance(self.config, Config)
+        return self.config
+
+    @property
+    def reward_scale(self) -> "RewardScale":
+        """Between rewards as they are sent and as they are learned from."""
+        low, high = self.settings["reward_range"]
+        return RewardScale(low, high - low)
 
     @property
     def window_ms(self) -> int:
@@ -103,10 +113,9 @@ class Tenant:
             settings=settings,
             created_at_ms=created_at_ms,
             key_hashes=tuple(key_hashes),
-            config=Config(
+            config=resolve(
                 arms=len(names),
-                parameters=Parameters(**{field: settings[field] for field in _PARAMETERS}),
-                similarity=similarity_from(settings["similarity"]),
+                **{name: settings[name] for name in config_fields(settings["preset"])},
             ),
             arm_names=names,
         )
@@ -123,6 +132,18 @@ class Tenant:
             key_hashes=keys.decode().split(),
             **json.loads(document),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RewardScale:
+    """Maps the tenant's range of rewards to [0, 1], and back."""
+
+    low: float
+    span: float
+
+    def from_unit(self, value: float) -> float:
+        """What was learned, as a reward of the tenant's own."""
+        return self.low + value * self.span
 
 
 class TenantCache:

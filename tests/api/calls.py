@@ -11,7 +11,7 @@ from tests.support.servers import Service
 
 ADMIN_KEY = "adm_4f9c1e7a20b85d63"
 MAX_BODY_BYTES = 4096
-CONFIG: dict[str, Any] = {"arms": 3, "horizon": 1000, "noise": 0.1}
+CONFIG: dict[str, Any] = {"arms": 3, "preset": "simulation", "horizon": 1000, "noise": 0.1}
 # One arm needs no samples: two active balls from the start, whose counters show each reward.
 ONE_ARM = CONFIG | {"arms": 1}
 

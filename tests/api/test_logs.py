@@ -18,7 +18,7 @@ def lines(service: Service) -> list[dict[str, Any]]:
 def test_splits_and_errors_are_logged_and_nothing_else(tmp_path: Path) -> None:
     """A split, a lost store, a client that does not speak HTTP; not the requests in between."""
     with running_service(tmp_path) as service:
-        config = {"arms": 2, "horizon": 100, "noise": 0.1, "neighbours": 1}
+        config = {"arms": 2, "preset": "simulation", "horizon": 100, "noise": 0.1, "neighbours": 1}
         service.client.put("/tenants/shop", json=config).raise_for_status()
         assert lines(service) == []
         chosen = {}

@@ -86,7 +86,7 @@ def test_the_body_is_compared_as_sent(service: Service) -> None:
     name = create(service)
     spelt_out = CONFIG | {"split_wait_ms": read(service, name)["config"]["split_wait_ms"]}
     assert put(service, name, spelt_out).status_code == 409
-    reordered = '{ "noise": 1e-1, "horizon": 1000, "arms": 3 }'
+    reordered = '{ "noise": 1e-1, "horizon": 1000, "preset": "simulation", "arms": 3 }'
     assert send(service, "PUT", f"/tenants/{name}", reordered).status_code == 200
 
 
@@ -99,7 +99,7 @@ def test_the_configuration_is_kept_resolved(service: Service) -> None:
     )
     sent = {**CONFIG, "preset": "paper", "lipschitz": 2.5}
     resolved = Parameters.resolve(
-        preset="paper", horizon=CONFIG["horizon"], noise=CONFIG["noise"], lipschitz=2.5
+        "paper", horizon=CONFIG["horizon"], noise=CONFIG["noise"], lipschitz=2.5
     )
     for field in Parameters.__dataclass_fields__:
         assert config[field] == getattr(resolved, field), field

@@ -26,7 +26,12 @@ CONNECTIONS = 9
 SPREAD = 3
 AT_ONCE = 3
 
-quick: dict[str, Any] = {"horizon": 100_000, "noise": NOISE, "split_wait_ms": 60_000}
+quick: dict[str, Any] = {
+    "preset": "simulation",
+    "horizon": 100_000,
+    "noise": NOISE,
+    "split_wait_ms": 60_000,
+}
 fifty = zigzag(50, noise=NOISE)
 given = {
     "curves": {"kind": "curves", "curves": fifty.curves(101).tolist()},
@@ -36,6 +41,8 @@ given = {
 learned = quick | {"neighbours": 2, "flag_coefficient": 0.05}
 
 TENANTS: dict[str, dict[str, Any]] = {
+    "adaptive": {"arms": 50},
+    "adaptive_told": {"arms": 200, "noise": NOISE, "horizon": 100_000},
     "learned": learned | {"arms": 50},
     "sequential": learned | {"arms": 50, "buckets": 4, "sampling": "sequential"},
     "two_hundred": learned | {"arms": 200},
@@ -89,7 +96,7 @@ def play(client: HttpClient, tenant: str, *, trials: int, seed: int = 0) -> int:
         contexts=lambda: float(rng.random()),
         reward=lambda x, arm: environment.reward(rng, x, arm),
     )
-    return sum(ball.phase == "split" for ball in learner.balls)
+    return int(learner.splits)
 
 
 @pytest.mark.timeout(300)

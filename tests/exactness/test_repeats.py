@@ -11,7 +11,14 @@ from service.store.keys import DELETIONS
 from tests.exactness.test_store_level import check_play
 from tests.support.engine import counters_of, new_engine
 
-BODY = {"arms": 12, "horizon": 1000, "noise": 0.05, "neighbours": 2, "flag_coefficient": 0.05}
+BODY = {
+    "arms": 12,
+    "preset": "simulation",
+    "horizon": 1000,
+    "noise": 0.05,
+    "neighbours": 2,
+    "flag_coefficient": 0.05,
+}
 
 
 @pytest.fixture
@@ -43,7 +50,7 @@ def test_a_lost_reply_changes_nothing(
             chance = random.Random(0)
             plays = [chance.random() for _ in range(400)]
             body = BODY | {"similarity": {"kind": similarity}}
-            await check_play(store, body, plays, chance, "in step")
+            await check_play(store_url, store, body, plays, chance, "in step")
             assert await counters_of(store, (await new_engine(store, body)).tenant)
         finally:
             await store.close()

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from service.embedded import PrivateStore
-from service.store import Store
+from service.store import BallRecord, Store, keys
 from tests.support.audit import audit
 from tests.support.engine import learner_for, new_engine, same
 
@@ -86,7 +86,7 @@ def test_any_configuration_any_order_of_rewards(
     async def run() -> None:
         store = Store(store_url)
         try:
-            await check_play(store, body, plays * 3, chance, delays)
+            await check_play(store_url, store, body, plays * 3, chance, delays)
         finally:
             await store.close()
 
@@ -94,7 +94,12 @@ def test_any_configuration_any_order_of_rewards(
 
 
 async def check_play(
-    store: Store, body: dict[str, Any], plays: list[float], chance: random.Random, delays: str
+    url: str,
+    store: Store,
+    body: dict[str, Any],
+    plays: list[float],
+    chance: random.Random,
+    delays: str,
 ) -> None:
     """Plays all contexts; each step, some of the rewards that are due are handed in."""
     made, learner = await new_engine(store, body), learner_for(body)
@@ -112,11 +117,15 @@ async def check_play(
             rewarded = await made.reward(decision_id, value)
             assert rewarded.status == "applied"
     mine = {ball.id: ball for ball in learner.balls if ball.phase != "split"}
-    partition = {ball: (record, arms) for ball, record, arms in await store.partition(made.tenant)}
+    partition = {ball.id: ball for ball in await store.partition(made.tenant)}
+    with redis.Redis.from_url(url) as client:
+        packed = client.hgetall(keys.derived(made.tenant.base, "balls"))
+    records = {int(ball): BallRecord.unpack(record) for ball, record in packed.items()}
     assert partition.keys() == mine.keys()
-    for ball, (record, arms) in partition.items():
+    for ball, found in partition.items():
         mine_now = mine[ball]
-        assert (record.phase_name, arms) == (mine_now.phase, mine_now.arms)
+        assert (found.phase, found.arms) == (mine_now.phase, mine_now.arms)
+        record = records[ball]
         assert (record.n, record.total, record.cursor) == (
             mine_now.n,
             mine_now.total,
@@ -126,7 +135,14 @@ async def check_play(
 
 def test_on_redis_and_on_valkey(server: Path, tmp_path: Path) -> None:
     """The scripts mean the same on both."""
-    body = {"arms": 12, "horizon": 1000, "noise": 0.05, "neighbours": 2, "flag_coefficient": 0.05}
+    body = {
+        "arms": 12,
+        "preset": "simulation",
+        "horizon": 1000,
+        "noise": 0.05,
+        "neighbours": 2,
+        "flag_coefficient": 0.05,
+    }
 
     async def run(url: str) -> None:
         store = Store(url)
@@ -134,7 +150,7 @@ def test_on_redis_and_on_valkey(server: Path, tmp_path: Path) -> None:
             for delays in ("in step", "late", "lost"):
                 chance = random.Random(delays)
                 plays = [chance.random() for _ in range(300)]
-                await check_play(store, body, plays, chance, delays)
+                await check_play(url, store, body, plays, chance, delays)
         finally:
             await store.close()
 
@@ -151,8 +167,15 @@ def test_every_dyadic_edge_lies_in_the_interval_to_its_right(store_url: str, x: 
     async def run() -> None:
         store = Store(store_url)
         try:
-            body = {"arms": 2, "horizon": 2, "noise": 0.0, "neighbours": 1, "flag_coefficient": 0.0}
-            await check_play(store, body, [x] * 40, random.Random(0), "in step")
+            body = {
+                "arms": 2,
+                "preset": "simulation",
+                "horizon": 2,
+                "noise": 0.0,
+                "neighbours": 1,
+                "flag_coefficient": 0.0,
+            }
+            await check_play(store_url, store, body, [x] * 40, random.Random(0), "in step")
         finally:
             await store.close()
 

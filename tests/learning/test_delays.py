@@ -24,6 +24,7 @@ def body(trials: int) -> dict[str, Any]:
     """Parameters for a short run."""
     return {
         "arms": ARMS,
+        "preset": "simulation",
         "horizon": trials,
         "noise": NOISE,
         "neighbours": 4,

@@ -10,6 +10,7 @@ from tests.support.engine import Engine, counters_of, engine
 
 BODY: dict[str, Any] = {
     "arms": 5,
+    "preset": "simulation",
     "horizon": 10_000,
     "noise": 0.1,
     "neighbours": 3,
@@ -43,11 +44,8 @@ def test_a_flagged_ball_sets_a_silent_arm_aside(store_url: str) -> None:
             assert counters["splits"] >= 1
             # One more: the play that found the ball full, whoever's turn it was.
             assert plays["flagged", SILENT] <= ISSUE_LIMIT + 1
-            alone = [
-                record for _, record, arms in await made.store.partition(made.tenant)
-                if arms == [SILENT]
-            ]  # fmt: skip
-            assert sum(record.interval.width for record in alone) == 1.0
+            partition = await made.store.partition(made.tenant)
+            assert sum(ball.interval.width for ball in partition if ball.arms == [SILENT]) == 1.0
 
     asyncio.run(run())
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import redis
 
-from service.algorithm import Interval
+from service.algorithm import Config, Interval
 from service.store import BallRecord, Store, keys, scripts
 from service.store.children import ball_record
 from tests.support.engine import NOW_MS, config_of, counters_of, new_engine
 
 BODY: dict[str, Any] = {
     "arms": 6,
+    "preset": "simulation",
     "horizon": 1000,
     "noise": 0.1,
     "neighbours": 1,
@@ -140,9 +141,19 @@ def _touched_kinds(monitor: Any) -> dict[str, set[str]]:
     raise AssertionError("the watch never ended")
 
 
+async def _play_a_curve(store: Store) -> None:
+    """A tenant of the preset `adaptive`, until all its arms are tried."""
+    made = await new_engine(store, {"arms": 2})
+    for trial in range(20):
+        played = await made.select(trial / 20)
+        await made.reward(played.decision_id, 0.5)
+    await store.directory.delete(made.tenant, now_ms=NOW_MS)
+
+
 async def _whole_life(url: str) -> None:
     store = Store(url)
     try:
+        await _play_a_curve(store)
         made = await new_engine(store, BODY)
         late = []
         # A full ball whose split is left to the select that meets it.
@@ -167,7 +178,9 @@ async def _whole_life(url: str) -> None:
 
 def test_records_read_and_write_alike_in_both_languages(raw: "redis.Redis") -> None:
     """A record packed by one side comes back unchanged through the other."""
-    record = ball_record(config_of(BODY), Interval(3, 5), arms=4)
+    config = config_of(BODY)
+    assert isinstance(config, Config)
+    record = ball_record(config, Interval(3, 5), arms=4)
     record.n, record.selects, record.cursor, record.asked, record.samples = 11, 12, 3, 2, 13
     record.filled, record.total, record.first, record.left, record.right = 1.5, 1 / 3, 14, 15, 16
     # Only the libraries of `select`, then a body of our own.

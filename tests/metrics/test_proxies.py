@@ -16,14 +16,28 @@ from loadtest.environments import (
     zigzag,
 )
 from loadtest.proxies import Proxies, replay
-from service.algorithm import Config
+from service.algorithm import resolve
 from service.store import TenantStats
 from tests.support.engine import NOW_MS, engine, learner_for
 
 TRIALS = 600
 BODIES: dict[str, dict[str, Any]] = {
-    "learned": {"arms": 8, "horizon": 5000, "noise": 0.1, "neighbours": 1, "flag_coefficient": 0.1},
-    "none": {"arms": 5, "horizon": 5000, "noise": 0.05, "similarity": {"kind": "none"}},
+    "adaptive": {"arms": 8},
+    "learned": {
+        "arms": 8,
+        "preset": "simulation",
+        "horizon": 5000,
+        "noise": 0.1,
+        "neighbours": 1,
+        "flag_coefficient": 0.1,
+    },
+    "none": {
+        "arms": 5,
+        "preset": "simulation",
+        "horizon": 5000,
+        "noise": 0.05,
+        "similarity": {"kind": "none"},
+    },
     "paper": {"arms": 2, "horizon": 5000, "noise": 0.001, "preset": "paper", "buckets": 8},
 }
 
@@ -69,11 +83,11 @@ ENVIRONMENTS: dict[str, Environment] = {
 }
 
 
-@pytest.mark.parametrize("preset", ["simulation", "paper"])
+@pytest.mark.parametrize("preset", ["adaptive", "simulation", "paper"])
 @pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_upper_regret_is_no_less_than_the_regret(environment: Environment, preset: str) -> None:
     """But for noise, at every mark of a run: the sum of t rewards strays by 3σ√t at the most."""
-    config = Config.resolve(
+    config = resolve(
         arms=environment.arms,
         horizon=10_000,
         noise=environment.noise,

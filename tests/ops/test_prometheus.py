@@ -29,7 +29,14 @@ STEADY, HASTY = "steady", "hasty"
 TENANTS: dict[str, Json] = {STEADY: {}, HASTY: {"reward_window_seconds": 0.05}}
 ENVIRONMENT = zigzag(6, noise=0.05)
 # A ball fills and splits every few trials.
-BUSY = {"arms": 6, "horizon": 1000, "noise": 0.05, "neighbours": 1, "flag_coefficient": 0.02}
+BUSY = {
+    "arms": 6,
+    "preset": "simulation",
+    "horizon": 1000,
+    "noise": 0.05,
+    "neighbours": 1,
+    "flag_coefficient": 0.02,
+}
 # What Grafana puts in place of its variables; the window holds the whole replay.
 VARIABLES = {
     "job": JOB,

@@ -12,9 +12,14 @@ from typing import Any
 
 import redis
 
+from service.algorithm.adaptive import MOST_BALLS
 from tests.support.engine import counters_of, engine
 
 TRIALS = 150
+# Under the preset `adaptive` a select looks twice at each depth, and a reward ranks at most all balls
+# of three curves, after it has split as many as there may be in one.
+MOST_TO_CHOOSE = 2 * 11 + 14
+MOST_TO_LEARN = (3 + 2) * MOST_BALLS + 40
 # The worst cases are a select of a ball that was never selected, and a reward that flags its ball.
 MOST_COMMANDS = 24
 # All that the scripts may call on the hot path: nothing here walks over balls, arms or decisions.
@@ -75,7 +80,13 @@ def worst(url: str, client: "redis.Redis", body: dict[str, Any]) -> tuple[int, i
 
 def test_commands_do_not_grow_with_arms_or_balls(store_url: str, raw: "redis.Redis") -> None:
     """10 arms against 50,000 and the 100,000 balls that their first split makes."""
-    body = {"arms": 10, "horizon": 10_000, "noise": 0.1, "flag_coefficient": 0.05}
+    body = {
+        "arms": 10,
+        "preset": "simulation",
+        "horizon": 10_000,
+        "noise": 0.1,
+        "flag_coefficient": 0.05,
+    }
     small_select, small_reward, _ = worst(store_url, raw, body | {"neighbours": 1})
     none = {"similarity": {"kind": "none"}}
     few_select, few_reward, _ = worst(store_url, raw, body | none)
@@ -83,3 +94,13 @@ def test_commands_do_not_grow_with_arms_or_balls(store_url: str, raw: "redis.Red
     assert balls >= 100_000
     assert many_select <= max(small_select, few_select) <= MOST_COMMANDS
     assert many_reward <= max(small_reward, few_reward) <= MOST_COMMANDS
+
+
+def test_nor_do_those_of_adaptive(store_url: str, raw: "redis.Redis") -> None:
+    """Arms that are not tried cost nothing, and a curve is bounded."""
+    body = {"noise": 1e-5, "horizon": 10_000}
+    few_select, few_reward, balls = worst(store_url, raw, body | {"arms": 10})
+    many_select, many_reward, _ = worst(store_url, raw, body | {"arms": 50_000})
+    assert balls >= 10 * MOST_BALLS / 2
+    assert max(few_select, many_select) <= MOST_TO_CHOOSE
+    assert max(few_reward, many_reward) <= MOST_TO_LEARN

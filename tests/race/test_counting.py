@@ -21,6 +21,7 @@ from tests.support.engine import NOW_MS, counters_of, engine, new_engine, new_na
 
 BODY: dict[str, Any] = {
     "arms": 20,
+    "preset": "simulation",
     "horizon": 10_000,
     "noise": 0.1,
     "neighbours": 2,
@@ -215,9 +216,9 @@ def test_a_partition_read_while_balls_split_is_whole(store_url: str) -> None:
             while not playing.done():
                 balls = await made.store.partition(made.tenant)
                 widths: Counter[int] = Counter()
-                for _, record, arms in balls:
-                    for arm in arms:
-                        widths[arm] += 2 ** (20 - record.depth)
+                for ball in balls:
+                    for arm in ball.arms:
+                        widths[arm] += 2 ** (20 - ball.interval.depth)
                 assert widths == dict.fromkeys(range(50), 2**20)
                 reads += 1
             await playing

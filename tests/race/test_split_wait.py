@@ -7,7 +7,13 @@ from typing import Any
 from service.store import LEASE_MS
 from tests.support.engine import Engine, counters_of, engine
 
-BODY: dict[str, Any] = {"arms": 4, "horizon": 1000, "noise": 0.1, "neighbours": 1}
+BODY: dict[str, Any] = {
+    "arms": 4,
+    "preset": "simulation",
+    "horizon": 1000,
+    "noise": 0.1,
+    "neighbours": 1,
+}
 
 
 async def fill(made: Engine) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from service.algorithm import SAMPLE
 from service.store import keys
 from service.store.records import ACTIVE, FLAGGED, SPLIT, BallRecord
+from tests.support.audit_curves import audit_curves
 
 # Any: the library's types do not know that replies are bytes unless decoding is asked for.
 RawClient = Any
@@ -58,6 +59,10 @@ def audit_tenant(client: RawClient, name: str) -> None:
     """One tenant's records, counters and rankings."""
     state = {k.decode(): v for k, v in client.hgetall(keys.tenant(name)).items()}
     base = keys.base(name, state["incarnation"].decode())
+    _check_decisions(state, client, base)
+    if state["preset"] == b"adaptive":
+        audit_curves(client, state, base)
+        return
     records = {
         int(ball): BallRecord.unpack(packed)
         for ball, packed in client.hgetall(keys.derived(base, "balls")).items()
@@ -151,6 +156,12 @@ def _check_counters(
         assert counter(f"clusters_{depth}") == depths[depth] or depth == 0
     credited = sum(record.n + record.samples for record in records.values())
     assert counter("rewards_applied") == credited, "a reward was lost or counted twice"
+
+
+def _check_decisions(state: dict[str, bytes], client: RawClient, base: str) -> None:
+    def counter(name: str) -> int:
+        return int(state.get(name, 0))
+
     slots = list(client.scan_iter(f"{base}decisions:*", count=1000))
     decisions = [_DECISION.unpack(value) for slot in slots for value in client.hvals(slot)]
     states = Counter(decision[0] for decision in decisions)
@@ -159,16 +170,18 @@ def _check_counters(
     ring = np.frombuffer(client.get(keys.derived(base, "ledger")) or b"", ">u4").reshape(-1, 4)
     assert ring[:, 2].sum() == len(decisions)
     assert ring[:, 3].sum() == states[_REWARDED]
-    _check_sums(state["sums"], [d for d in decisions if d[0] == _REWARDED])
+    _check_sums(state, [d for d in decisions if d[0] == _REWARDED])
 
 
-def _check_sums(packed: bytes, rewarded: list[tuple[Any, ...]]) -> None:
+def _check_sums(state: dict[str, bytes], rewarded: list[tuple[Any, ...]]) -> None:
     """Upper regret counts from the bound, estimated regret from the best mean if there was one."""
+    low, span = float(state["low"]), float(state["span"])
     sums = np.zeros(3)
     for _, _, _, _, reward, bound, best_mean, *_ in rewarded:
-        estimate = 0.0 if math.isnan(best_mean) else best_mean - reward
-        sums += reward, bound - reward, estimate
-    assert np.allclose(struct.unpack("<ddd", packed), sums, rtol=1e-9, atol=1e-9)
+        value = (reward - low) / span
+        estimate = 0.0 if math.isnan(best_mean) else best_mean - value
+        sums += reward, (bound - value) * span, estimate * span
+    assert np.allclose(struct.unpack("<ddd", state["sums"]), sums, rtol=1e-9, atol=1e-9)
 
 
 def _check_rankings(

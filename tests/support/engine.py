@@ -10,7 +10,8 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
-from service.algorithm import Config, Decision, Learner
+from service.algorithm import AdaptiveDecision, AnyConfig, Decision, resolve
+from service.algorithm import learner_for as learner_of
 from service.api.schemas import TenantConfig
 from service.splitter import Splitter
 from service.store import Rewarded, Store, Tenant, new_decision_id
@@ -23,17 +24,17 @@ def new_name() -> str:
     return f"t-{secrets.token_hex(6)}"
 
 
-def learner_for(body: Mapping[str, Any]) -> Learner:
+def learner_for(body: Mapping[str, Any]) -> Any:
     """The sequential algorithm for a tenant's configuration."""
-    return Learner(config_of(body))
+    return learner_of(config_of(body))
 
 
-def config_of(body: Mapping[str, Any]) -> Config:
+def config_of(body: Mapping[str, Any]) -> AnyConfig:
     """What a tenant's configuration means to the algorithm."""
-    known = {"reward_window_seconds", "retention_seconds", "split_wait_ms"}
+    known = {"reward_range", "reward_window_seconds", "retention_seconds", "split_wait_ms"}
     wanted = {name: value for name, value in body.items() if name not in known}
     arms = wanted.pop("arms")
-    return Config.resolve(arms=arms if isinstance(arms, int) else len(arms), **wanted)
+    return resolve(arms=arms if isinstance(arms, int) else len(arms), **wanted)
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ async def counters_of(store: Store, tenant: Tenant) -> Mapping[str, int]:
     return (await store.directory.stats(tenant, now_ms=NOW_MS)).counters
 
 
-def same(decision: Decision, selected: Played | Mapping[str, Any]) -> bool:
+def same(decision: Decision | AdaptiveDecision, selected: Played | Mapping[str, Any]) -> bool:
     """Whether both played the same arm in the same ball and phase."""
     mine = (decision.arm, decision.ball.id, decision.phase)
     if isinstance(selected, Played):
@@ -162,7 +163,7 @@ def replay_over_http(
     trials: int,
     contexts: Callable[[], float],
     reward: Callable[[float, int], float],
-) -> Learner:
+) -> Any:
     """Plays the trials on a new tenant and on the learner, and holds the one to the other."""
     name, learner = new_name(), learner_for(body)
     client.call("PUT", f"/tenants/{name}", body)

@@ -25,6 +25,7 @@ from tests.support.servers import Service, wait_for
 ARMS = 6
 # A ball fills and splits every few trials.
 BUSY: dict[str, Any] = {
+    "preset": "simulation",
     "horizon": 10_000,
     "noise": 0.05,
     "neighbours": 1,

@@ -32,7 +32,7 @@ def test_simulation_preset_differs_in_three_points() -> None:
 
 def test_an_override_wins_and_none_leaves_the_preset() -> None:
     """As in a tenant's configuration."""
-    p = Parameters.resolve(horizon=10, noise=0.1, neighbours=None, grid=7)
+    p = Parameters.resolve("simulation", horizon=10, noise=0.1, neighbours=None, grid=7)
     assert (p.neighbours, p.grid) == (26, 7)
 
 
@@ -57,7 +57,7 @@ def test_no_noise_needs_one_sample_a_cell() -> None:
 
 def test_a_ball_of_the_greatest_depth_is_never_flagged() -> None:
     """Whatever its number of rewards."""
-    p = Parameters.resolve(horizon=1000, noise=0.1, max_depth=3)
+    p = Parameters.resolve("simulation", horizon=1000, noise=0.1, max_depth=3)
     assert p.flag_at(2) < math.inf
     assert p.flag_at(3) == math.inf
 

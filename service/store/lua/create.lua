@@ -1,12 +1,14 @@
--- include: ball flagged
+-- include: tenant ball flagged
 --
 -- Creates a tenant: its hash, and the root ball, flagged.
+--
+-- Under the preset `adaptive` the root has no record: its arms are those not yet tried.
 --
 -- Guarantee: of several creations one wins; the winner's call again replies as the first did.
 -- KEYS[1]  the tenant's hash
 -- ARGV[1]  incarnation, drawn by the caller
--- ARGV[2]  the root's packed record
--- ARGV[3]  the root's packed arm set
+-- ARGV[2]  the root's packed record, or ""
+-- ARGV[3]  the root's packed arm set, or ""
 -- ARGV[4]  now, ms
 -- ARGV[5…] field and value of each constant, the document among them
 -- Derived  balls arms asked flagged path waiting
@@ -27,6 +29,11 @@ local base = key.base(tenant_key, incarnation)
 redis.call("HSET", tenant_key, "incarnation", incarnation, "next_ball", 1, "depth", 0)
 redis.call("HSET", tenant_key, "sums", struct.pack("<ddd", 0, 0, 0))
 redis.call("HSET", tenant_key, unpack(ARGV, CONSTANTS))
+if root == "" then
+  redis.call("ZADD", key.waiting(base), now, 0)
+  tenant.count(tenant_key, "cells_owed", redis.call("HGET", tenant_key, "arms"))
+  return { "created" }
+end
 redis.call("SET", key.arms(base, 0), arms)
 local b = ball.unpack(0, root)
 flagged.enter(tenant_key, base, b, tonumber(redis.call("HGET", tenant_key, "buckets")), now)

@@ -1,4 +1,4 @@
--- include: tenant ranking ball flagged decision ledger
+-- include: tenant ball zooming adaptive decision ledger
 --
 -- Credits a reward to its decision's ball, in the phase that the ball is in now.
 --
@@ -11,8 +11,8 @@
 -- ARGV[4]  reward, 17 digits
 -- ARGV[5]  now, ms
 -- ARGV[6]  attempt, a number of 32 bits that the caller drew for this call
--- Derived  balls forward path active means flagged waiting asked cells samples claims decisions
---          pointer ledger
+-- Derived  balls forward path active means flagged waiting asked cells samples claims curves
+--          decisions pointer ledger
 -- Returns  {"applied", ball credited, its phase, ball due for a split or ""}
 --          {"duplicate"} {"conflict", the reward that stands} {"late"} {"unknown_decision"}
 --          {"stale"} {"unknown_tenant"}
@@ -50,36 +50,21 @@ if d.state == decision.OPEN and now > d.at + t.window_ms then
   return refuse("late")
 end
 
-local b, position = ball.descendant(t.base, ball.load(t.base, d.ball), d.position, d.x)
-if not b then
+local rule = t.preset == "adaptive" and adaptive or zooming
+local spot = rule.locate(t, d)
+if not spot then
   return refuse("late")
 end
 
 if d.state == decision.OPEN then
-  if b.phase == ball.FLAGGED then
-    flagged.count(t.base, b, t, position, d.x, reward)
-  else
-    if b.n == 0 and b.selects == 0 then
-      ranking.take_fresh(t.base, b)
-    end
-    b.n = b.n + 1
-    b.total = b.total + reward
-    if b.n >= b.flag_at then
-      ranking.leave(t.base, b)
-      tenant.count(tenant_key, "active", -1)
-      tenant.count(tenant_key, "clusters_" .. b.depth, -1)
-      flagged.enter(tenant_key, t.base, b, t.buckets, now)
-    else
-      ranking.place(t.base, b, t.confidence)
-    end
-  end
-  ball.save(t.base, b)
+  local value = tenant.to_unit(t, reward)
+  rule.credit(t, spot, d, value, now)
   d.state, d.reward, d.attempt = decision.REWARDED, reward, attempt
   decision.save(t, d)
   ledger.rewarded(t, d)
   tenant.count(tenant_key, "rewards_applied", 1)
-  local known_best = d.best_mean == d.best_mean and d.best_mean or reward
-  tenant.add_to_sums(t, reward, d.bound - reward, known_best - reward)
+  local known_best = d.best_mean == d.best_mean and d.best_mean or value
+  tenant.add_to_sums(t, reward, (d.bound - value) * t.span, (known_best - value) * t.span)
 end
-local due = flagged.due(t.base, b, now)
-return { "applied", b.id, ball.PHASE[b.phase], due and b.id or "" }
+local due = rule.due(t, spot, now)
+return { "applied", spot.id, ball.PHASE[spot.phase], due and spot.id or "" }

@@ -1,4 +1,4 @@
--- include: tenant interval ranking ball flagged decision ledger
+-- include: tenant ball zooming adaptive decision ledger
 --
 -- Chooses the arm to play at a context and records the decision.
 --
@@ -10,7 +10,8 @@
 -- ARGV[3]  slot that the id tells, or ""
 -- ARGV[4]  context, in [0, 1], 17 digits
 -- ARGV[5]  now, ms
--- Derived  path balls arms active asked cells claims decisions pointer ledger
+-- Derived  path balls arms active means asked cells claims curves waiting decisions pointer
+--          ledger
 -- Returns  {"selected", arm, ball, phase, issued at in ms, ball due for a split or ""}
 --          {"conflict"} {"stale"} {"unknown_tenant"}
 -- Cost     O(depth + log balls)
@@ -36,27 +37,9 @@ if known then
   return known.x == x and answer(known, false) or { "conflict" }
 end
 
-local chosen_id, best_mean = interval.choose(t.base, x, t.depth)
-local chosen = ball.load(t.base, chosen_id)
-local d = { id = id, at = now, x = x, ball = chosen.id, phase = chosen.phase, bound = 1 }
-d.best_mean = best_mean or 0 / 0
--- As it is met: when this very select sets the last arm aside, its reward may still complete it.
-local due = flagged.due(t.base, chosen, now)
-if chosen.phase == ball.FLAGGED then
-  d.position = flagged.pick(t.base, chosen, t)
-else
-  d.position = ball.next_in_turn(chosen)
-  d.bound = math.min(ranking.ucb(chosen, t.confidence), 1)
-  if chosen.n == 0 then
-    if chosen.selects == 0 then
-      ranking.take_fresh(t.base, chosen)
-    end
-    chosen.selects = chosen.selects + 1
-    ranking.place(t.base, chosen, t.confidence)
-  end
-end
-ball.save(t.base, chosen)
-d.arm = ball.arm_at(t.base, chosen, d.position)
+local rule = t.preset == "adaptive" and adaptive or zooming
+local d, due = rule.decide(t, x, now)
+d.id, d.at, d.x = id, now, x
 decision.open(t, d, hint)
 ledger.issued(t, d)
 tenant.count(tenant_key, "trials_" .. ball.PHASE[d.phase], 1)

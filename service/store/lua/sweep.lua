@@ -1,14 +1,14 @@
--- include: ball
+-- include: ball curve model
 --
 -- Gives back the memory of some balls of a deleted tenant, or of all that is left at the end.
 --
 -- Guarantee: touches nothing but a deleted incarnation; any part may be swept again.
 -- KEYS[1]  the tenant's hash, to name the others; a new tenant of this name is not touched
 -- ARGV[1]  incarnation that was deleted
--- ARGV[2]  first ball
+-- ARGV[2]  first ball, or, under the preset `adaptive`, first arm
 -- Derived  deleted balls arms forward asked cells samples active means flagged path claims
---          waiting ledger
--- Returns  {"more", next ball} {"swept"}
+--          curves waiting ledger
+-- Returns  {"more", first of the next call} {"swept"}
 -- Cost     O(balls of the call)
 local tenant_key = KEYS[1]
 local incarnation = ARGV[1]
@@ -17,34 +17,64 @@ local first = tonumber(ARGV[2])
 local MOST_KEYS = 1000
 
 local base = key.base(tenant_key, incarnation)
-local state = redis.call("HMGET", key.deleted(base), "next_ball", "buckets")
+local state = redis.call("HMGET", key.deleted(base), "next_ball", "buckets", "preset", "model")
 if not state[1] then
   return { "swept" }
 end
-local buckets = tonumber(state[2])
-local most = math.max(1, math.floor(MOST_KEYS / (buckets + 6)))
-local last = math.min(first + most, tonumber(state[1])) - 1
-local ids = {}
-for id = first, last do
-  ids[#ids + 1] = id
-end
 local doomed = {}
-for place, packed in ipairs(redis.call("HMGET", key.balls(base), unpack(ids))) do
-  local b = packed and ball.unpack(ids[place], packed)
-  if b then
-    doomed[key.arms(base, b.id)] = true
-    doomed[key.forward(base, b.id)] = true
-    doomed[key.active(base, b.depth, b.index)] = true
-    doomed[key.means(base, b.depth, b.index)] = true
-    doomed[key.flagged(base, b.depth, b.index)] = true
-    if b.phase == ball.FLAGGED then
-      doomed[key.asked(base, b.id)] = true
-      doomed[key.cells(base, b.id)] = true
-      for bucket = 0, buckets - 1 do
-        doomed[key.samples(base, b.id, bucket)] = true
+
+local function doom_ranking(b)
+  doomed[key.active(base, b.depth, b.index)] = true
+  doomed[key.means(base, b.depth, b.index)] = true
+end
+
+local function doom_balls()
+  local buckets, all = tonumber(state[2]), tonumber(state[1])
+  local most = math.max(1, math.floor(MOST_KEYS / (buckets + 6)))
+  local after = math.min(first + most, all)
+  local ids = {}
+  for id = first, after - 1 do
+    ids[#ids + 1] = id
+  end
+  for place, packed in ipairs(redis.call("HMGET", key.balls(base), unpack(ids))) do
+    local b = packed and ball.unpack(ids[place], packed)
+    if b then
+      doom_ranking(b)
+      doomed[key.arms(base, b.id)] = true
+      doomed[key.forward(base, b.id)] = true
+      doomed[key.flagged(base, b.depth, b.index)] = true
+      if b.phase == ball.FLAGGED then
+        doomed[key.asked(base, b.id)] = true
+        doomed[key.cells(base, b.id)] = true
+        for bucket = 0, buckets - 1 do
+          doomed[key.samples(base, b.id, bucket)] = true
+        end
       end
     end
   end
+  return after, all
+end
+
+local function doom_curves()
+  local all = model.load({ model = state[4] }).tried
+  local after = first
+  local size = 0
+  while after < all and size < MOST_KEYS do
+    local c = curve.load(base, after)
+    for _, b in ipairs(c.balls) do
+      doom_ranking(b)
+    end
+    size = size + 2 * #c.balls
+    after = after + 1
+  end
+  return after, all
+end
+
+local after, all
+if state[3] == "adaptive" then
+  after, all = doom_curves()
+else
+  after, all = doom_balls()
 end
 local names = {}
 for name in pairs(doomed) do
@@ -53,9 +83,10 @@ end
 if #names > 0 then
   redis.call("UNLINK", unpack(names))
 end
-if last + 1 < tonumber(state[1]) then
-  return { "more", last + 1 }
+if after < all then
+  return { "more", after }
 end
 redis.call("UNLINK", key.balls(base), key.path(base), key.claims(base), key.waiting(base))
+redis.call("UNLINK", key.curves(base))
 redis.call("UNLINK", key.ledger(base), key.deleted(base))
 return { "swept" }

@@ -18,7 +18,16 @@ function tenant.at_revision(tenant_key, revision)
     "buckets",
     "patience",
     "sampling",
-    "sums"
+    "sums",
+    "preset",
+    "arms",
+    "lipschitz",
+    "max_depth",
+    "noise",
+    "horizon",
+    "model",
+    "low",
+    "span"
   )
   if not field[1] then
     return nil, "unknown_tenant"
@@ -39,6 +48,15 @@ function tenant.at_revision(tenant_key, revision)
     patience = tonumber(field[10]),
     sampling = field[11],
     sums = field[12],
+    preset = field[13],
+    arms = tonumber(field[14]),
+    lipschitz = tonumber(field[15]),
+    max_depth = tonumber(field[16]),
+    noise = field[17],
+    horizon = field[18],
+    model = field[19],
+    low = tonumber(field[20]),
+    span = tonumber(field[21]),
   }
 end
 
@@ -52,6 +70,11 @@ end
 
 function tenant.count(tenant_key, counter, by)
   return redis.call("HINCRBY", tenant_key, counter, by)
+end
+
+-- The reward on the scale of [0, 1] on which everything is learned.
+function tenant.to_unit(t, reward)
+  return (reward - t.low) / t.span
 end
 
 -- Adds to the sums over rewarded decisions: rewards, upper and estimated regret. Packed doubles:

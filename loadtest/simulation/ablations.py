@@ -1,0 +1,62 @@
+"""The preset `adaptive` with one of its rules taken away, to see what each is worth."""
+
+import math
+
+from service.algorithm import AdaptiveLearner
+from service.algorithm.adaptive import Ball, Curve
+
+
+class NoSlopeLimit(AdaptiveLearner):
+    """Bounds may rise faster than L allows."""
+
+    def _bounds(self, balls: list[Ball]) -> list[float]:
+        return [self._ucb(ball) for ball in balls]
+
+
+class NoBalance(AdaptiveLearner):
+    """A wide ball may lie next to a narrow one."""
+
+    def _balance(self, curve: Curve) -> None:
+        pass
+
+
+class NoSharing(AdaptiveLearner):
+    """A ball knows of its own rewards only."""
+
+    def _estimate(self, balls: list[Ball]) -> None:
+        for ball in balls:
+            super()._estimate([ball])
+
+
+class ConstantConfidence(AdaptiveLearner):
+    """The bonus has ln T in it, not the share of the future that a better arm would serve."""
+
+    def _ucb(self, ball: Ball) -> float:
+        noise = self._noise(ball.width)
+        variance = ball.variance / (1 + sum(ball.flying) * ball.variance / noise)
+        bonus = math.sqrt(2 * variance * math.log(self.future))
+        return ball.mean + self.config.confidence_coefficient * bonus
+
+
+class EveryArm(AdaptiveLearner):
+    """Each arm is tried as soon as no bound reaches 1, however many were tried before."""
+
+    def _take_new_arm(self, best: Ball) -> bool:
+        return len(self.curves) < self.config.arms and best.ucb < 1
+
+
+class NoFlight(AdaptiveLearner):
+    """Plays do not count until their reward has come."""
+
+    def _let_fly(self, ball: Ball, x: float) -> None:
+        pass
+
+
+ABLATIONS: dict[str, type[AdaptiveLearner]] = {
+    "without the slope limit": NoSlopeLimit,
+    "without balance": NoBalance,
+    "without sharing between balls": NoSharing,
+    "with ln T for the share of the future": ConstantConfidence,
+    "with every arm tried at once": EveryArm,
+    "without plays in flight": NoFlight,
+}

@@ -1,0 +1,222 @@
+"""`zooming simulate --compare`: ours beside every peer, tuned on seeds of their own.
+
+First every peer plays each contest with each of its settings; those with the least regret are then
+judged on fresh seeds, beside ours, which has one configuration. What is finished is kept, a file a
+match, so that what was stopped is resumed where it stood.
+"""
+
+import csv
+import os
+import re
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from loadtest.baselines import Kind
+from loadtest.progress import Progress
+from loadtest.simulation.ablations import ABLATIONS
+from loadtest.simulation.contests import (
+    OURS,
+    PEERS,
+    Contest,
+    Course,
+    Match,
+    contests,
+    in_short,
+    play,
+)
+from loadtest.simulation.scores import Scores
+from service.errors import BadSetting
+from service.processes import end_with_parent
+
+BEGIN, END = "<!-- zooming compare: begin -->", "<!-- zooming compare: end -->"
+TUNING_SEEDS = (1000, 1001)  # none of these is judged
+FIRST_JUDGED = 200  # and none of these was looked at while anything was built
+ABLATION_SEEDS = 3
+SLOW_SEEDS = 2  # a slow peer is tuned on one seed, and judged on these
+MANY_ARMS = 500  # a slow peer keeps out of contests with more
+
+
+@dataclass(frozen=True)
+class Courses:
+    """The courses of finished matches, in a folder."""
+
+    folder: Path
+
+    def save(self, match: Match, course: Course) -> None:
+        """Keeps it; a process that dies meanwhile leaves no half of it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self._file(match).with_suffix(".part")
+        with part.open("wb") as file:
+            np.savez(file, trials=course.trials, regrets=course.regrets, seconds=course.seconds)
+        part.replace(self._file(match))
+
+    def of(self, match: Match) -> Course | None:
+        """The match's course, if it is finished."""
+        try:
+            with self._file(match).open("rb") as file, np.load(file) as kept:
+                return Course(kept["trials"], kept["regrets"], float(kept["seconds"]))
+        except (OSError, BadZipFile, ValueError, KeyError):
+            return None
+
+    def _file(self, match: Match) -> Path:
+        return self.folder / f"{match.name}.npz"
+
+
+def compare(
+    *, seeds: int, trials: int, folder: Path, docs: Path | None, with_long: bool = False
+) -> None:
+    """Plays what is missing in the folder; with `docs`, its figure and tables are renewed."""
+    if docs is not None:
+        _check_page(docs / "RESULTS.md")
+    chosen = contests(trials, with_long=with_long)
+    courses = Courses(folder / f"compare T={trials}")
+    started = time.monotonic()
+    print(f"finished matches are kept in {courses.folder}\ntuning the peers:")
+    tuned = play_all(tuning_matches(chosen), courses)
+    write_rows(courses.folder / "tuning.csv", tuned)
+    settings = best_settings(tuned)
+    print("judging all learners:")
+    judged = play_all(judged_matches(chosen, settings, seeds=seeds), courses)
+    table = write_rows(courses.folder / "compare.csv", judged)
+    print(f"played in {time.monotonic() - started:.0f} s; one row a match and mark in {table}\n")
+    scores = Scores(judged, chosen)
+    tables = f"{scores.regrets()}\n\n{scores.ablations()}\n\n{scores.settings()}"
+    print(tables)
+    if docs is not None:
+        _update_docs(docs, scores, tables)
+
+
+def tuning_matches(chosen: Iterable[Contest]) -> list[Match]:
+    """Each peer that has something to be tuned, in each contest with each of its settings."""
+    return [
+        Match(contest=contest, learner=peer.name, settings=settings, seed=seed)
+        for contest in chosen
+        if not contest.tuned_as
+        for peer in PEERS.values()
+        if len(peer.settings) > 1 and _enters(peer, contest)
+        for settings in peer.settings
+        for seed in (TUNING_SEEDS[:1] if peer.slow else TUNING_SEEDS)
+    ]
+
+
+def best_settings(tuned: Iterable[tuple[Match, Course]]) -> dict[tuple[str, str], Any]:
+    """By contest and learner: the settings with the least regret; of equals the first."""
+    regrets: dict[tuple[str, str], dict[Any, float]] = {}
+    for match, course in tuned:
+        found = regrets.setdefault((match.contest.name, match.learner), {})
+        found[match.settings] = found.get(match.settings, 0.0) + float(course.regrets[-1])
+    return {key: min(found, key=found.__getitem__) for key, found in regrets.items()}
+
+
+def judged_matches(
+    chosen: Iterable[Contest], settings: Mapping[tuple[str, str], Any], *, seeds: int
+) -> list[Match]:
+    """Ours, and each peer with the settings that it was tuned to, on fresh seeds."""
+    matches = []
+    judged = range(FIRST_JUDGED, FIRST_JUDGED + seeds)
+    for contest in chosen:
+        for name in OURS:
+            matches += [Match(contest=contest, learner=name, seed=seed) for seed in judged]
+        if not contest.tuned_as:
+            matches += [
+                Match(contest=contest, learner=name, seed=seed)
+                for name in ABLATIONS
+                for seed in judged[:ABLATION_SEEDS]
+            ]
+        for peer in PEERS.values():
+            if _enters(peer, contest):
+                tuned_to = settings.get((contest.tuned_as or contest.name, peer.name))
+                matches += [
+                    Match(contest=contest, learner=peer.name, settings=tuned_to, seed=seed)
+                    for seed in (judged[:SLOW_SEEDS] if peer.slow else judged)
+                ]
+    return matches
+
+
+def play_all(matches: Sequence[Match], courses: Courses) -> list[tuple[Match, Course]]:
+    """Plays those that are not finished yet, over all cores; all of them with their courses."""
+    found = {match: courses.of(match) for match in matches}
+    missing = [match for match, course in found.items() if course is None]
+    # What takes longest first: begun last, it would leave the other cores idle.
+    missing.sort(key=lambda match: (not _slow(match), -match.contest.horizon, -match.contest.arms))
+    done = len(matches) - len(missing)
+    progress = Progress(len(matches), things="matches", done=done)
+    if done:
+        print(f"{done} of {len(matches)} matches were finished before", flush=True)
+    with ProcessPoolExecutor(
+        os.cpu_count(), mp_context=get_context("spawn"), initializer=_start
+    ) as pool:
+        futures = {pool.submit(play, match): match for match in missing}
+        try:
+            for number, future in enumerate(as_completed(futures), done + 1):
+                match = futures[future]
+                found[match] = future.result()
+                courses.save(match, future.result())
+                progress.show(number, match.name)
+        except BaseException as error:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, KeyboardInterrupt):
+                print("\nstopping; what is finished is kept", flush=True)
+            raise
+    return [(match, course) for match, course in found.items() if course is not None]
+
+
+def write_rows(path: Path, played: Iterable[tuple[Match, Course]]) -> Path:
+    """One row a match and mark."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["contest", "learner", "settings", "seed", "seconds", "trials", "regret"])
+        for match, course in played:
+            about = [match.contest.name, match.learner, in_short(match.settings), match.seed]
+            seconds = f"{course.seconds:.2f}"
+            for trials, regret in zip(course.trials, course.regrets, strict=True):
+                writer.writerow([*about, seconds, f"{trials:.0f}", f"{regret:.8g}"])
+    return path
+
+
+def _enters(peer: Kind, contest: Contest) -> bool:
+    """A slow one keeps out of what would take it hours."""
+    return not (peer.slow and (contest.arms > MANY_ARMS or contest.tuned_as))
+
+
+def _slow(match: Match) -> bool:
+    return match.learner in PEERS and PEERS[match.learner].slow
+
+
+def _start() -> None:
+    """A stop is the parent's to handle; without it, a match has nobody to play for."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent(signal.SIGKILL)
+
+
+def _check_page(page: Path) -> None:
+    if not re.search(f"{BEGIN}.*{END}", page.read_text(encoding="utf-8"), re.DOTALL):
+        raise BadSetting(f"{page} has no place for the tables: put {BEGIN} and {END} there.")
+
+
+def _update_docs(docs: Path, scores: Scores, tables: str) -> None:
+    """Draws the figure into `docs/simulation`, and puts the tables into `docs/RESULTS.md`."""
+    try:
+        from loadtest.simulation.curves import draw  # noqa: PLC0415 - matplotlib may be missing
+    except ImportError as error:
+        raise BadSetting(
+            f"The figure needs matplotlib ({error}). Install it with: pip install matplotlib"
+        ) from error
+    draw(scores, folder=docs / "simulation")
+    picture = "![Regret over time, a panel a contest](simulation/compare.png)"
+    page = docs / "RESULTS.md"
+    text = page.read_text(encoding="utf-8")
+    new = f"{BEGIN}\n{tables}\n\n{picture}\n{END}"
+    page.write_text(
+        re.sub(f"{BEGIN}.*{END}", lambda _: new, text, flags=re.DOTALL), encoding="utf-8"
+    )
+    print(f"\nthe figure is in {docs / 'simulation'}, the tables are in {page}")

@@ -1,0 +1,103 @@
+"""The engine plays the preset `adaptive` as its learner does, number for number, at store level."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+import redis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from service.algorithm import AdaptiveLearner
+from service.store import ModelRecord, Store, keys
+from tests.support.engine import learner_for, new_engine, same
+
+EDGES = [0.0, 1.0, *(i / 2**d for d in range(1, 5) for i in range(1, 2**d))]
+contexts = st.one_of(st.sampled_from(EDGES), st.floats(0, 1))
+
+
+@st.composite
+def configurations(draw: st.DrawFn) -> dict[str, Any]:
+    """Few and many arms, told much or nothing."""
+    body: dict[str, Any] = {"arms": draw(st.integers(1, 9))}
+    optional = {
+        "noise": st.sampled_from([0.0, 1e-5, 0.3, 5.0, "auto"]),
+        "horizon": st.integers(2, 10**6),
+        "lipschitz": st.sampled_from([0.1, 1.0, 30.0]),
+        "confidence_coefficient": st.floats(0, 3),
+        "max_depth": st.integers(1, 12),
+        "reward_range": st.sampled_from([[0.0, 1.0], [-3.0, 7.0], [0.1, 0.3]]),
+    }
+    for name, values in optional.items():
+        if draw(st.booleans()):
+            body[name] = draw(values)
+    return body
+
+
+@settings(
+    max_examples=60,
+    # Not shrunk: an example is short enough to read, and shrinking it on a store takes minutes.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    body=configurations(),
+    plays=st.lists(contexts, min_size=5, max_size=60),
+    chance=st.randoms(use_true_random=False),
+    delays=st.sampled_from(["in step", "late", "lost"]),
+)
+def test_any_configuration_any_order_of_rewards(
+    store_url: str, body: dict[str, Any], plays: list[float], chance: random.Random, delays: str
+) -> None:
+    """Same arm, ball and phase in every trial, and in the end the same numbers in every ball."""
+    asyncio.run(check_play(store_url, body, plays * 3, chance, delays))
+
+
+@pytest.mark.parametrize("noise", ["auto", 0.05])
+def test_a_longer_play_through_many_steps(store_url: str, noise: object) -> None:
+    """Noise and horizon are learned, so all bounds move several times, and curves are stale."""
+    chance = random.Random(0)
+    plays = [chance.random() for _ in range(1500)]
+    learner = asyncio.run(
+        check_play(store_url, {"arms": 40, "noise": noise}, plays, chance, "late")
+    )
+    assert learner.step >= 4
+    assert learner.splits >= 100
+
+
+async def check_play(
+    url: str, body: dict[str, Any], plays: list[float], chance: random.Random, delays: str
+) -> AdaptiveLearner:
+    """Plays all contexts; each step, some of the rewards that are due are handed in."""
+    store = Store(url)
+    try:
+        made = await new_engine(store, body)
+        learner: AdaptiveLearner = learner_for(body)
+        low, high = body.get("reward_range", [0.0, 1.0])
+        open_plays: list[tuple[Any, str]] = []
+        for trial, x in enumerate(plays):
+            decision, selected = learner.select(x), await made.select(x)
+            assert same(decision, selected), f"trial {trial}: {decision} but {selected}"
+            open_plays.append((decision, selected.decision_id))
+            while open_plays and (delays == "in step" or chance.random() < 0.5):
+                played, decision_id = open_plays.pop(chance.randrange(len(open_plays)))
+                if delays == "lost" and chance.random() < 0.3:
+                    continue
+                value = chance.choice([0.0, 1.0, chance.uniform(-0.5, 1.5), played.x])
+                learner.reward(played, (value - low) / (high - low))
+                rewarded = await made.reward(decision_id, value)
+                assert rewarded.status == "applied"
+        partition = await store.partition(made.tenant)
+    finally:
+        await store.close()
+    found = {ball.id: (ball.interval, ball.arms, ball.ucb) for ball in partition if ball.id}
+    mine = [ball for curve in learner.curves for ball in curve.balls]
+    assert found == {ball.id: (ball.interval, [ball.arm], ball.ucb) for ball in mine}
+    assert len(partition) == learner.size
+    with redis.Redis.from_url(url) as client:
+        model = ModelRecord.unpack(client.hget(keys.tenant(made.tenant.name), "model"))
+    assert (model.step, model.tried) == (learner.step, len(learner.curves))
+    assert (model.variance, model.future) == (learner.variance, learner.future)
+    return learner

@@ -1,0 +1,85 @@
+"""What must hold of a tenant of the preset `adaptive`, whatever a test did."""
+
+import struct
+from collections import Counter
+from typing import Any
+
+from service.algorithm.adaptive import MOST_BALLS
+from service.store import keys
+from service.store.records import CurveRecord, ModelRecord
+
+
+def audit_curves(client: Any, state: dict[str, bytes], base: str) -> None:
+    """The curves cover [0, 1], the rankings agree with them, and the counters with both."""
+    arms, model = int(state["arms"]), ModelRecord.unpack(state["model"])
+    curves = {
+        int(arm): CurveRecord.unpack(packed)
+        for arm, packed in client.hgetall(keys.derived(base, "curves")).items()
+    }
+    assert sorted(curves) == list(range(model.tried))
+    for arm, curve in curves.items():
+        _check_cover(arm, curve)
+    _check_counters(client, state, base, curves, left=arms - model.tried, arms=arms)
+    assert model.rewards == sum(curve.rewards for curve in curves.values())
+    assert model.arms_rewarded == sum(curve.rewards > 0 for curve in curves.values())
+    assert all(curve.step <= model.step for curve in curves.values())
+    _check_rankings(client, base, curves)
+
+
+def _check_cover(arm: int, curve: CurveRecord) -> None:
+    assert 1 <= len(curve.balls) <= MOST_BALLS
+    end = 0.0
+    for ball in curve.balls:
+        assert ball.interval.start == end, f"arm {arm}: gap or overlap at {end}"
+        end = ball.interval.end
+        assert min(ball.flying_left, ball.flying_right) >= 0
+        assert ball.variance > 0
+    assert end == 1.0
+    counted = sum(ball.count_left + ball.count_right for ball in curve.balls)
+    assert counted == curve.rewards, f"arm {arm}: a reward was lost or counted twice"
+
+
+def _check_counters(
+    client: Any,
+    state: dict[str, bytes],
+    base: str,
+    curves: dict[int, CurveRecord],
+    *,
+    left: int,
+    arms: int,
+) -> None:
+    def counter(name: str) -> int:
+        return int(state.get(name, 0))
+
+    balls = [ball for curve in curves.values() for ball in curve.balls]
+    ids = {ball.id for ball in balls}
+    assert len(ids) == len(balls)
+    assert max(ids, default=0) < counter("next_ball")
+    assert counter("active") == len(balls)
+    assert counter("splits") == len(balls) - len(curves)
+    assert counter("next_ball") == 1 + len(curves) + 2 * counter("splits")
+    depths = Counter(ball.depth for ball in balls)
+    assert counter("depth") == max(depths, default=0)
+    assert all(counter(f"clusters_{d}") == depths[d] for d in range(1, counter("depth") + 1))
+    waiting = client.zrange(keys.derived(base, "waiting"), 0, -1)
+    assert waiting == ([b"0"] if left else [])
+    assert counter("cells_owed") == (arms if left else 0)
+    assert counter("cells_filled") == (arms - left if left else 0)
+    rewards = sum(curve.rewards for curve in curves.values())
+    assert counter("rewards_applied") == rewards, "a reward was lost or counted twice"
+
+
+def _check_rankings(client: Any, base: str, curves: dict[int, CurveRecord]) -> None:
+    expected: dict[tuple[int, int], dict[bytes, float]] = {}
+    for arm, curve in curves.items():
+        for ball in curve.balls:
+            place = expected.setdefault((ball.depth, ball.index), {})
+            place[struct.pack(">I", arm)] = -ball.ucb
+    found = {}
+    for key in client.scan_iter(f"{base}active:*", count=1000):
+        *_, depth, index = key.decode().split(":")
+        found[int(depth), int(index)] = dict(client.zrange(key, 0, -1, withscores=True))
+    assert found == expected
+    for key in client.scan_iter(f"{base}means:*", count=1000):
+        *_, depth, index = key.decode().split(":")
+        assert set(client.zrange(key, 0, -1)) <= expected[int(depth), int(index)].keys()
