@@ -148,14 +148,21 @@ def _add_simulate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
         action="store_true",
         help="with --compare: also a run of ten times the trials",
     )
+    simulate.add_argument(
+        "--only",
+        metavar="LEARNER",
+        help="with --compare: just this row of its table, such as adaptive",
+    )
     simulate.set_defaults(run=_simulate)
 
 
-def _simulate(*, compare: bool, with_long: bool, with_engine: bool, **flags: Any) -> None:
+def _simulate(
+    *, compare: bool, with_long: bool, only: str | None, with_engine: bool, **flags: Any
+) -> None:
     if compare:
         from loadtest.simulation.compare import compare as run_comparison
 
-        run_comparison(**flags, with_long=with_long)
+        run_comparison(**flags, with_long=with_long, only=only)
         return
     from loadtest.simulation.simulate import simulate
 

@@ -72,20 +72,33 @@ class Courses:
 
 
 def compare(
-    *, seeds: int, trials: int, folder: Path, docs: Path | None, with_long: bool = False
+    *,
+    seeds: int,
+    trials: int,
+    folder: Path,
+    docs: Path | None,
+    with_long: bool = False,
+    only: str | None = None,
 ) -> None:
     """Plays what is missing in the folder; with `docs`, its figure and tables are renewed."""
+    if only is not None and only not in {*OURS, *ABLATIONS, *PEERS}:
+        known = ", ".join([*OURS, *ABLATIONS, *PEERS])
+        raise BadSetting(f"There is no learner '{only}' to compare: take one of {known}.")
+
+    def wanted(matches: list[Match]) -> list[Match]:
+        return [match for match in matches if only in (None, match.learner)]
+
     if docs is not None:
         _check_page(docs / "RESULTS.md")
     chosen = contests(trials, with_long=with_long)
     courses = Courses(folder / f"compare T={trials}")
     started = time.monotonic()
     print(f"finished matches are kept in {courses.folder}\ntuning the peers:")
-    tuned = play_all(tuning_matches(chosen), courses)
+    tuned = play_all(wanted(tuning_matches(chosen)), courses)
     write_rows(courses.folder / "tuning.csv", tuned)
     settings = best_settings(tuned)
     print("judging all learners:")
-    judged = play_all(judged_matches(chosen, settings, seeds=seeds), courses)
+    judged = play_all(wanted(judged_matches(chosen, settings, seeds=seeds)), courses)
     table = write_rows(courses.folder / "compare.csv", judged)
     print(f"played in {time.monotonic() - started:.0f} s; one row a match and mark in {table}\n")
     scores = Scores(judged, chosen)
@@ -172,6 +185,7 @@ def play_all(matches: Sequence[Match], courses: Courses) -> list[tuple[Match, Co
 
 def write_rows(path: Path, played: Iterable[tuple[Match, Course]]) -> Path:
     """One row a match and mark."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["contest", "learner", "settings", "seed", "seconds", "trials", "regret"])

@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from loadtest.simulation.contests import OURS
+from loadtest.simulation.contests import OURS, PEERS
 from loadtest.simulation.scores import Scores
 
 _COLUMNS = 4
@@ -27,7 +27,7 @@ _STYLE: Any = {
 def draw(scores: Scores, *, folder: Path) -> list[Path]:
     """`compare.svg` and `compare.png`: the mean over the seeds, both axes logarithmic."""
     folder.mkdir(parents=True, exist_ok=True)
-    colours = dict(zip(scores.learners, _COLOURS, strict=True))
+    colours = dict(zip((*OURS, *PEERS), _COLOURS, strict=True))
     rows = math.ceil(len(scores.contests) / _COLUMNS)
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(3.6 * _COLUMNS, 2.8 * rows + 0.8))

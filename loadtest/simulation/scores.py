@@ -23,7 +23,8 @@ class Scores:
     @property
     def learners(self) -> list[str]:
         """Ours first, then the peers, the one that is told the metric and chance at the end."""
-        return [*OURS, *PEERS]
+        played = {match.learner for match, _ in self.judged}
+        return [name for name in (*OURS, *PEERS) if name in played]
 
     def of(self, contest: Contest, learner: str) -> list[tuple[Match, Course]]:
         """The learner's matches in the contest."""
@@ -76,9 +77,8 @@ class Scores:
     def _best_blind(self, contest: Contest) -> str:
         blind = [name for name in self.learners if name in OURS or not PEERS[name].told]
         means = {name: self.finals(contest, name) for name in blind}
-        return min(
-            (name for name in blind if len(means[name])), key=lambda name: means[name].mean()
-        )
+        played = [name for name in blind if len(means[name])]
+        return min(played, key=lambda name: means[name].mean())
 
 
 def interval(values: NDArray[np.float64]) -> float:

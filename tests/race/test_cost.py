@@ -16,8 +16,8 @@ from service.algorithm.adaptive import MOST_BALLS
 from tests.support.engine import counters_of, engine
 
 TRIALS = 150
-# Under the preset `adaptive` a select looks twice at each depth, and a reward ranks at most all balls
-# of three curves, after it has split as many as there may be in one.
+# Under the preset `adaptive` a select looks twice at each depth, and a reward ranks at most all
+# balls of three curves, after it has split as many as there may be in one.
 MOST_TO_CHOOSE = 2 * 11 + 14
 MOST_TO_LEARN = (3 + 2) * MOST_BALLS + 40
 # The worst cases are a select of a ball that was never selected, and a reward that flags its ball.

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from loadtest.simulation import compare
-from loadtest.simulation.compare import BEGIN, END, TUNING_SEEDS, Courses
+from loadtest.simulation.ablations import ABLATIONS
+from loadtest.simulation.compare import BEGIN, END, FIRST_JUDGED, TUNING_SEEDS, Courses
 from loadtest.simulation.contests import OURS, PEERS, Contest, Course, Match, Play, contests, play
 from loadtest.simulation.play import Trials
 from loadtest.simulation.scores import interval
@@ -66,9 +67,10 @@ def test_every_learner_is_judged_in_every_contest_on_seeds_that_it_was_not_tuned
     made: Path,
 ) -> None:
     judged = rows(made, "compare.csv")
-    assert {row["learner"] for row in judged} == {*OURS, *FEW}
+    assert {row["learner"] for row in judged} == {*OURS, *ABLATIONS, *FEW}
     assert {row["contest"] for row in judged} == {contest.name for contest in SMALL}
-    assert {int(row["seed"]) for row in judged} == set(range(SEEDS))
+    fresh = range(FIRST_JUDGED, FIRST_JUDGED + SEEDS)
+    assert {int(row["seed"]) for row in judged} == set(fresh)
     assert {int(row["seed"]) for row in rows(made, "tuning.csv")} == set(TUNING_SEEDS)
 
 
@@ -76,19 +78,24 @@ def test_the_table_has_the_numbers_of_the_results(made: Path) -> None:
     """Means and intervals, and the least of the blind in bold."""
     page = (made / "docs" / "RESULTS.md").read_text()
     table = [line.split(" | ") for line in page.splitlines() if " ± " in line]
-    assert len(table) == len(OURS) + len(FEW)
+    rival, ablated = table[: len(OURS) + len(FEW)], table[len(OURS) + len(FEW) :]
     finals: dict[tuple[str, str], list[float]] = {}
     for row in rows(made, "compare.csv"):
         if int(row["trials"]) == TRIALS:
             finals.setdefault((row["learner"], row["contest"]), []).append(float(row["regret"]))
-    blind = [name for name in finals if name[0] in OURS or not PEERS[name[0]].told]
+    told = {name for name, peer in PEERS.items() if peer.told}
+    blind = [name for name in finals if name[0] not in {*told, *ABLATIONS}]
     for column, contest in enumerate(SMALL, 1):
         best = min((n for n in blind if n[1] == contest.name), key=lambda n: np.mean(finals[n]))
-        for cells, learner in zip(table, [*OURS, *FEW], strict=True):
+        for cells, learner in zip(rival, [*OURS, *FEW], strict=True):
             values = np.array(finals[learner, contest.name])
-            told = f"{values.mean():,.0f} ± {interval(values):,.0f}"
-            wanted = f"**{told}**" if (learner, contest.name) == best else told
+            shown = f"{values.mean():,.0f} ± {interval(values):,.0f}"
+            wanted = f"**{shown}**" if (learner, contest.name) == best else shown
             assert cells[column].removesuffix(" |") == wanted
+        for cells, learner in zip(ablated, ["adaptive", *ABLATIONS], strict=True):
+            values = np.array(finals[learner, contest.name])
+            shown = f"{values.mean():,.0f} ± {interval(values):,.0f}"
+            assert cells[column].removesuffix(" |") == shown
 
 
 def test_a_peer_is_judged_with_the_settings_that_did_best_in_tuning(made: Path) -> None:
@@ -179,7 +186,10 @@ def test_a_slow_peer_keeps_out_of_long_contests_and_of_many_arms() -> None:
     entered = {match.contest.name for match in judged if match.learner in slow}
     kept_out = {contest.name for contest in chosen} - entered
     assert kept_out == {"K=1,000 σ=0.1", "K=50 σ=0.1, T=1,000,000"}
-    assert {match.seed for match in judged if match.learner in slow} == {0, 1}
+    assert {match.seed for match in judged if match.learner in slow} == {
+        FIRST_JUDGED,
+        FIRST_JUDGED + 1,
+    }
 
 
 def test_all_contests_of_the_full_size_are_there() -> None:
@@ -195,3 +205,16 @@ def test_the_interval_is_students() -> None:
     values = np.arange(10.0)
     assert interval(values) == pytest.approx(2.262 * values.std(ddof=1) / np.sqrt(10))
     assert interval(values[:1]) == 0.0
+
+
+def test_one_learner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is tuned for it, and the table has its row only; an unknown one is refused."""
+    monkeypatch.setattr(compare, "contests", lambda *_, **__: SMALL)
+    size = ["--compare", "--seeds", "2", "--trials", str(TRIALS), "--out", str(tmp_path / "out")]
+    assert main(["simulate", *size, "--only", "adaptive"]) == 0
+    assert {row["learner"] for row in rows(tmp_path, "compare.csv")} == {"adaptive"}
+    assert "| `adaptive` |" in capsys.readouterr().out
+    assert main(["simulate", *size, "--only", "oracle"]) == 1
+    assert "no learner 'oracle'" in capsys.readouterr().err
