@@ -5,8 +5,8 @@
 -- KEYS[1]  the tenant's hash
 -- ARGV[1]  incarnation, or "" for whichever there is
 -- Derived  waiting ledger
--- Returns  {"stats", ledger or "", number of flagged balls, when the first of them was flagged, ms,
---          or "", field, value, field, value, …} {"gone"}
+-- Returns  {"stats", ledger or "", number of flagged balls, when the first of those that wait for
+--          samples was flagged, ms, or "", field, value, field, value, …} {"gone"}
 -- Cost     O(depth)
 local tenant_key = KEYS[1]
 local incarnation = ARGV[1]
@@ -40,7 +40,9 @@ for depth = 1, tonumber(redis.call("HGET", tenant_key, "depth")) do
   names[#names + 1] = "clusters_" .. depth
 end
 local values = redis.call("HMGET", tenant_key, unpack(names))
-local oldest = redis.call("ZRANGE", key.waiting(base), 0, 0, "WITHSCORES")
+-- The root of the preset `adaptive` waits for nothing: it may keep arms that are not worth a try.
+local waits = redis.call("HGET", tenant_key, "preset") ~= "adaptive"
+local oldest = waits and redis.call("ZRANGE", key.waiting(base), 0, 0, "WITHSCORES") or {}
 local reply = {
   "stats",
   redis.call("GET", key.ledger(base)) or "",
