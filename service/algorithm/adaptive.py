@@ -87,6 +87,20 @@ class Curve:
                 high = middle - 1
         return low
 
+    def land(self, x: float) -> None:
+        """A play is no longer in flight: at `x`, or as near as splits have spread it."""
+        place, left = self.at(x), 1.0
+        for distance in range(len(self.balls)):
+            for near in dict.fromkeys((place - distance, place + distance)):
+                if left > 0 and 0 <= near < len(self.balls):
+                    flying = self.balls[near].flying
+                    for half in (0, 1):
+                        landed = min(flying[half], left)
+                        flying[half] -= landed
+                        left -= landed
+            if left == 0:
+                return
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Root:
@@ -149,9 +163,8 @@ class AdaptiveLearner:
     def reward(self, decision: AdaptiveDecision, reward: float) -> None:
         """Credited to the ball that holds the decision's context now."""
         x, curve = decision.x, self.curves[decision.arm]
+        curve.land(x)
         ball = curve.balls[curve.at(x)]
-        half = ball.interval.half_of(x)
-        ball.flying[half] = max(ball.flying[half] - 1.0, 0.0)
         self._rewards += 1
         curve.rewards += 1
         if curve.rewards == 1:

@@ -59,9 +59,10 @@ def audit_tenant(client: RawClient, name: str) -> None:
     """One tenant's records, counters and rankings."""
     state = {k.decode(): v for k, v in client.hgetall(keys.tenant(name)).items()}
     base = keys.base(name, state["incarnation"].decode())
-    _check_decisions(state, client, base)
+    decisions = _check_decisions(state, client, base)
     if state["preset"] == b"adaptive":
-        audit_curves(client, state, base)
+        open_plays = Counter(arm for st, *_, arm, _ in decisions if st != _REWARDED)
+        audit_curves(client, state, base, open_plays=open_plays)
         return
     records = {
         int(ball): BallRecord.unpack(packed)
@@ -158,7 +159,11 @@ def _check_counters(
     assert counter("rewards_applied") == credited, "a reward was lost or counted twice"
 
 
-def _check_decisions(state: dict[str, bytes], client: RawClient, base: str) -> None:
+def _check_decisions(
+    state: dict[str, bytes], client: RawClient, base: str
+) -> list[tuple[Any, ...]]:
+    """The ledger and the sums agree with the decisions, which are returned."""
+
     def counter(name: str) -> int:
         return int(state.get(name, 0))
 
@@ -171,6 +176,7 @@ def _check_decisions(state: dict[str, bytes], client: RawClient, base: str) -> N
     assert ring[:, 2].sum() == len(decisions)
     assert ring[:, 3].sum() == states[_REWARDED]
     _check_sums(state, [d for d in decisions if d[0] == _REWARDED])
+    return decisions
 
 
 def _check_sums(state: dict[str, bytes], rewarded: list[tuple[Any, ...]]) -> None:

@@ -9,7 +9,9 @@ from service.store import keys
 from service.store.records import CurveRecord, ModelRecord
 
 
-def audit_curves(client: Any, state: dict[str, bytes], base: str) -> None:
+def audit_curves(
+    client: Any, state: dict[str, bytes], base: str, *, open_plays: Counter[int]
+) -> None:
     """The curves cover [0, 1], the rankings agree with them, and the counters with both."""
     arms, model = int(state["arms"]), ModelRecord.unpack(state["model"])
     curves = {
@@ -18,7 +20,7 @@ def audit_curves(client: Any, state: dict[str, bytes], base: str) -> None:
     }
     assert sorted(curves) == list(range(model.tried))
     for arm, curve in curves.items():
-        _check_cover(arm, curve)
+        _check_cover(arm, curve, open_plays=open_plays[arm])
     _check_counters(client, state, base, curves, left=arms - model.tried, arms=arms)
     assert model.rewards == sum(curve.rewards for curve in curves.values())
     assert model.arms_rewarded == sum(curve.rewards > 0 for curve in curves.values())
@@ -26,7 +28,7 @@ def audit_curves(client: Any, state: dict[str, bytes], base: str) -> None:
     _check_rankings(client, base, curves)
 
 
-def _check_cover(arm: int, curve: CurveRecord) -> None:
+def _check_cover(arm: int, curve: CurveRecord, *, open_plays: int) -> None:
     assert 1 <= len(curve.balls) <= MOST_BALLS
     end = 0.0
     for ball in curve.balls:
@@ -35,6 +37,8 @@ def _check_cover(arm: int, curve: CurveRecord) -> None:
         assert min(ball.flying_left, ball.flying_right) >= 0
         assert ball.variance > 0
     assert end == 1.0
+    flying = sum(ball.flying_left + ball.flying_right for ball in curve.balls)
+    assert flying == open_plays, f"arm {arm}: {open_plays} open, {flying} in flight"
     counted = sum(ball.count_left + ball.count_right for ball in curve.balls)
     assert counted == curve.rewards, f"arm {arm}: a reward was lost or counted twice"
 

@@ -312,12 +312,8 @@ end
 
 function adaptive.credit(t, spot, d, reward)
   local m, c = model.load(t), spot.curve
+  curve.land(c, d.x)
   local b = c.balls[curve.at(c, d.x)]
-  if curve.in_right_half(b, d.x) then
-    b.flying_right = math.max(b.flying_right - 1, 0)
-  else
-    b.flying_left = math.max(b.flying_left - 1, 0)
-  end
   m.rewards = m.rewards + 1
   c.rewards = c.rewards + 1
   if c.rewards == 1 then

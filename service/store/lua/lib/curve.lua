@@ -94,6 +94,31 @@ function curve.touch(base, arm, x, change)
   return b
 end
 
+local function land_in(b, left)
+  if not b or left == 0 then
+    return left
+  end
+  local landed = math.min(b.flying_left, left)
+  b.flying_left, left = b.flying_left - landed, left - landed
+  landed = math.min(b.flying_right, left)
+  b.flying_right = b.flying_right - landed
+  return left - landed
+end
+
+-- A play is no longer in flight: at x, or as near as splits have spread it.
+function curve.land(c, x)
+  local place, left = curve.at(c, x), 1
+  for distance = 0, #c.balls - 1 do
+    left = land_in(c.balls[place - distance], left)
+    if distance > 0 then
+      left = land_in(c.balls[place + distance], left)
+    end
+    if left == 0 then
+      return
+    end
+  end
+end
+
 -- Whether x lies in the right half of the ball.
 function curve.in_right_half(b, x)
   return interval.index(x, b.depth + 1) > 2 * b.index

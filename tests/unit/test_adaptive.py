@@ -1,0 +1,208 @@
+"""The preset `adaptive`: its rules one at a time, and what it earns."""
+
+import math
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from loadtest.environments import Environment, bernoulli, continuum, finite_types, zigzag
+from service.algorithm import AdaptiveConfig, AdaptiveLearner, Config, Learner
+from service.algorithm.adaptive import (
+    FIRST_FUTURE,
+    FUTURE,
+    MOST_BALLS,
+    PRIOR_MEAN,
+    PRIOR_VARIANCE,
+    ROUGHNESS,
+    Curve,
+)
+
+
+def learner(arms: int = 3, **given: object) -> AdaptiveLearner:
+    """One that is told nothing else."""
+    return AdaptiveLearner(AdaptiveConfig.resolve(arms=arms, **given))
+
+
+def played(made: AdaptiveLearner, environment: Environment, trials: int, seed: int = 0) -> float:
+    """Plays so many trials, each reward at once; the regret."""
+    rng = np.random.default_rng(seed)
+    regret = 0.0
+    for x in rng.random(trials).tolist():
+        decision = made.select(x)
+        means = environment.means(x)
+        regret += float(means.max() - means[decision.arm])
+        made.reward(decision, environment.reward(rng, x, decision.arm))
+    return regret
+
+
+def dense_posterior(made: AdaptiveLearner, curve: Curve) -> tuple[list[float], list[float]]:
+    """Means and variances by inverting the whole matrix."""
+    size = len(curve.balls)
+    precision, pull = np.zeros((size, size)), np.zeros(size)
+    for place, ball in enumerate(curve.balls):
+        noise = made.variance + (made.config.lipschitz * ball.width) ** 2 / 12
+        precision[place, place] += sum(ball.counts) / noise + ball.width / PRIOR_VARIANCE
+        pull[place] += sum(ball.totals) / noise + PRIOR_MEAN * ball.width / PRIOR_VARIANCE
+    for place, (left, right) in enumerate(pairwise(curve.balls)):
+        step = 1 / (ROUGHNESS * made.config.lipschitz**2 * (right.centre - left.centre))
+        both = slice(place, place + 2)
+        precision[both, both] += step * np.array([[1, -1], [-1, 1]])
+    covariance = np.linalg.inv(precision)
+    return (covariance @ pull).tolist(), np.diag(covariance).tolist()
+
+
+@pytest.mark.parametrize("lipschitz", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("noise", [0.01, 0.3])
+def test_means_and_variances_are_those_of_a_random_walk(noise: float, lipschitz: float) -> None:
+    """Two passes along the curve give what the inverse of the whole matrix gives."""
+    made = learner(noise=noise, lipschitz=lipschitz, horizon=1000)
+    played(made, zigzag(3, noise=noise), 300)
+    for curve in made.curves:
+        means, variances = dense_posterior(made, curve)
+        assert [ball.mean for ball in curve.balls] == pytest.approx(means, rel=1e-7)
+        assert [ball.variance for ball in curve.balls] == pytest.approx(variances, rel=1e-7)
+
+
+@pytest.mark.parametrize("noise", [1e-5, 0.05, 0.5])
+def test_a_curve_covers_all_contexts_in_balance(noise: float) -> None:
+    """Neighbours differ by one level, unless the curve is full."""
+    made = learner(arms=6, noise=noise, horizon=3000)
+    played(made, zigzag(6, noise=noise), 3000)
+    assert made.size == sum(len(curve.balls) for curve in made.curves)
+    for curve in made.curves:
+        ends = [0.0, *(ball.interval.end for ball in curve.balls)]
+        assert [ball.interval.start for ball in curve.balls] == ends[:-1]
+        assert ends[-1] == 1.0
+        assert len(curve.balls) <= MOST_BALLS
+        steps = [abs(a.interval.depth - b.interval.depth) for a, b in pairwise(curve.balls)]
+        assert max(steps) <= 1 or len(curve.balls) == MOST_BALLS
+        assert sum(sum(ball.counts) for ball in curve.balls) == curve.rewards
+
+
+def test_no_bound_rises_faster_than_the_slope_allows() -> None:
+    """From the centre of any ball to the far end of any other."""
+    made = learner(arms=4, noise=0.02, horizon=2000)
+    played(made, zigzag(4, noise=0.02), 500)
+    for curve in made.curves:
+        for ball in curve.balls:
+            for other in curve.balls:
+                reach = abs(ball.centre - other.centre) + ball.width / 2
+                # Bounds that moved by less than 1e-4 were left where they were.
+                assert ball.ucb <= other.ucb + reach + 2e-4
+
+
+def test_plays_in_flight_lower_the_bound_until_their_reward_is_there() -> None:
+    """So that a crowd of selects does not all ask the same arm the same question."""
+    made = learner(arms=2, noise=0.3, horizon=1000)
+    first = made.select(0.5)
+    made.reward(first, 0.9)
+    curve = made.curves[0]
+    bounds: list[float] = []
+    open_decisions = []
+    while curve.balls[curve.at(0.5)].ucb not in bounds[-1:]:
+        bounds.append(curve.balls[curve.at(0.5)].ucb)
+        open_decisions.append(made.select(0.5))
+        if open_decisions[-1].arm != 0:
+            break
+    assert len(bounds) > 2
+    assert sorted(bounds, reverse=True) == bounds
+    mine = [decision for decision in open_decisions if decision.arm == 0]
+    for decision in mine:
+        made.reward(decision, 0.9)
+    assert sum(sum(ball.flying) for ball in curve.balls) == 0
+
+
+def test_selects_without_rewards_go_to_several_arms() -> None:
+    """Nobody answers, and still not everyone is sent to the first arm."""
+    made = learner(arms=10, noise=0.3, horizon=1000)
+    arms = [made.select(0.5).arm for _ in range(200)]
+    assert len(set(arms)) > 3
+
+
+def test_a_new_arm_is_tried_while_there_is_something_to_gain() -> None:
+    """Not when the best is near the top of the range; each arm when it is far from it."""
+    rng = np.random.default_rng(0)
+    for level, fewest, most in ((0.999, 1, 3), (0.5, 100, 100)):
+        made = learner(arms=100, noise=0.001, horizon=2000)
+        for x in rng.random(2000).tolist():
+            decision = made.select(x)
+            made.reward(decision, level)
+        assert fewest <= len(made.curves) <= most
+
+
+def test_a_needle_is_found_among_many_arms() -> None:
+    """One arm of two hundred is worth more; which one, nobody says."""
+    made = learner(arms=200)
+    chance = random.Random(0)
+    needle = 150
+    found = 0
+    for _ in range(6000):
+        decision = made.select(chance.random())
+        found += decision.arm == needle
+        made.reward(decision, (0.8 if decision.arm == needle else 0.5) + chance.gauss(0, 0.1))
+    assert found > 4500
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.01, 0.1, 0.5])
+def test_the_noise_is_learned(sigma: float) -> None:
+    """Within a factor of two after two thousand rewards; without any it becomes small."""
+    made = learner(arms=10)
+    played(made, zigzag(10, noise=sigma), 2000)
+    learned = math.sqrt(made.variance)
+    if sigma:
+        assert sigma / 2 < learned < 2 * sigma
+    else:
+        assert learned < 0.01
+
+
+def test_a_few_wild_rewards_do_not_spoil_the_noise() -> None:
+    """One in a hundred is off by ten."""
+    made = learner(arms=5)
+    chance = random.Random(0)
+    for _ in range(3000):
+        decision = made.select(chance.random())
+        wild = 10.0 if chance.random() < 0.01 else 0.0
+        made.reward(decision, 0.5 + chance.gauss(0, 0.1) + wild)
+    assert 0.05 < math.sqrt(made.variance) < 0.3
+
+
+def test_without_a_horizon_the_future_grows_with_the_past() -> None:
+    """In powers of two, and all curves come up to date in time."""
+    made = learner(arms=5, noise=0.1)
+    assert made.future == FUTURE * FIRST_FUTURE
+    played(made, zigzag(5, noise=0.1), 1000)
+    assert made.future == FUTURE * 1024
+    assert {curve.step for curve in made.curves} == {made.step}
+
+
+ENVIRONMENTS = {
+    "zigzag": zigzag(40, noise=0.05),
+    "continuum": continuum(30, noise=0.2, lipschitz=0.5),
+    "types": finite_types(60, types=4, noise=0.1, lipschitz=1.0, seed=3),
+    "Bernoulli": bernoulli(zigzag(10, noise=0.0)),
+}
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_it_learns_several_times_as_fast_as_the_papers_simulation(environment: Environment) -> None:
+    """Told nothing, against a learner that is told noise, horizon and slope."""
+    trials = 4000
+    told = Learner(
+        Config.resolve(
+            arms=environment.arms,
+            noise=environment.noise,
+            horizon=trials,
+            lipschitz=environment.lipschitz,
+        )
+    )
+    regret = played(learner(arms=environment.arms), environment, trials)
+    rng = np.random.default_rng(0)
+    theirs = 0.0
+    for x in rng.random(trials).tolist():
+        decision = told.select(x)
+        means = environment.means(x)
+        theirs += float(means.max() - means[decision.arm])
+        told.reward(decision, environment.reward(rng, x, decision.arm))
+    assert regret < theirs / 3
