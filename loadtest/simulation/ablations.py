@@ -3,7 +3,7 @@
 import math
 
 from service.algorithm import AdaptiveLearner
-from service.algorithm.adaptive import Ball, Curve
+from service.algorithm.adaptive import TRUSTED, Ball, Curve
 
 
 class NoSlopeLimit(AdaptiveLearner):
@@ -33,7 +33,8 @@ class ConstantConfidence(AdaptiveLearner):
 
     def _ucb(self, ball: Ball) -> float:
         noise = self._noise(ball.width)
-        variance = ball.variance / (1 + sum(ball.flying) * ball.variance / noise)
+        answered = (self._rewards + TRUSTED) / (self._selects + TRUSTED)
+        variance = ball.variance / (1 + answered * sum(ball.flying) * ball.variance / noise)
         bonus = math.sqrt(2 * variance * math.log(self.future))
         return ball.mean + self.config.confidence_coefficient * bonus
 

@@ -102,7 +102,7 @@ def compare(
     table = write_rows(courses.folder / "compare.csv", judged)
     print(f"played in {time.monotonic() - started:.0f} s; one row a match and mark in {table}\n")
     scores = Scores(judged, chosen)
-    tables = f"{scores.regrets()}\n\n{scores.ablations()}\n\n{scores.settings()}"
+    tables = "\n\n".join(filter(None, (scores.regrets(), scores.ablations(), scores.settings())))
     print(tables)
     if docs is not None:
         _update_docs(docs, scores, tables)

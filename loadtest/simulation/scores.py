@@ -53,6 +53,8 @@ class Scores:
 
     def ablations(self) -> str:
         """The same for ours with one rule taken away, on the seeds that these have played."""
+        if not any(match.learner in ABLATIONS for match, _ in self.judged):
+            return ""
         judged = [contest for contest in self.contests if not contest.tuned_as]
         lines = [_row("regret at the end", [contest.name for contest in judged])]
         lines.append("|---" * (len(judged) + 1) + "|")
@@ -66,7 +68,9 @@ class Scores:
 
     def settings(self) -> str:
         """A row a contest, a column a tuned peer: what it was tuned to."""
-        tuned = [peer.name for peer in PEERS.values() if len(peer.settings) > 1]
+        tuned = [name for name in self.learners if name in PEERS and len(PEERS[name].settings) > 1]
+        if not tuned:
+            return ""
         lines = [_row("tuned to", tuned), "|---" * (len(tuned) + 1) + "|"]
         for contest in self.contests:
             matches = [self.of(contest, learner) for learner in tuned]

@@ -38,6 +38,9 @@ LEAST_VARIANCE = 1e-12
 EVIDENCE = 4.0
 MOST_EVIDENCE = 64.0
 SURPRISE = 25.0
+# Rewards may never come: plays in flight count by the share that was answered so far, of all plays
+# and this many that are taken to have been.
+TRUSTED = 1000
 # Values that move all bounds move in steps of at least this factor, and after a step each reward
 # brings so many arms up to date.
 STEP = math.sqrt(2)
@@ -131,7 +134,7 @@ class AdaptiveLearner:
         self.variance = FIRST_VARIANCE if config.noise is None else config.noise**2
         self.future = float(config.horizon or FUTURE * FIRST_FUTURE)
         self.step = 0
-        self._rewards = 0
+        self._selects = self._rewards = 0
         self._first_rewards, self._arms_rewarded = 0.0, 0
         self._evidence = self._squares = 0.0
         self._cursor = 0
@@ -151,6 +154,7 @@ class AdaptiveLearner:
 
     def select(self, x: float) -> AdaptiveDecision:
         """The ball with the largest UCB at `x`, or the next arm not yet tried."""
+        self._selects += 1
         best = self._best_at(x)
         if best is None or self._take_new_arm(best):
             return self._try_new_arm(x)
@@ -243,7 +247,8 @@ class AdaptiveLearner:
     def _ucb(self, ball: Ball) -> float:
         """The mean and a bonus that knows how much of the future a better arm would serve."""
         noise = self._noise(ball.width)
-        flying = ball.flying[0] + ball.flying[1]
+        answered = (self._rewards + TRUSTED) / (self._selects + TRUSTED)
+        flying = answered * (ball.flying[0] + ball.flying[1])
         variance = ball.variance / (1 + flying * ball.variance / noise)
         reach = min(math.sqrt(variance) / self.config.lipschitz, 1.0)
         share = variance / noise * self.future * reach / self.config.arms

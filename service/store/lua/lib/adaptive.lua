@@ -12,6 +12,7 @@ local PRIOR_MEAN, PRIOR_VARIANCE = 0.5, 0.25
 local MOST_BALLS, FIRST_DEPTH = 64, 6
 local OPTIMISM, LEAST_COST = 3.0, 0.05
 local RESCORED, MOVED = 2, 1e-4
+local TRUSTED = 1000
 local ROOT = 0
 
 local function member(arm)
@@ -30,7 +31,8 @@ end
 
 local function ucb_of(t, m, b)
   local noise = noise_of(t, m, b.width)
-  local flying = b.flying_left + b.flying_right
+  local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
+  local flying = answered * (b.flying_left + b.flying_right)
   local variance = b.variance / (1 + flying * b.variance / noise)
   local reach = math.min(math.sqrt(variance) / t.lipschitz, 1)
   local share = variance / noise * m.future * reach / t.arms
@@ -190,6 +192,7 @@ end
 -- What is played at x: arm, ball, phase, bound and best mean of the decision.
 function adaptive.decide(t, x)
   local m = model.load(t)
+  t.trials = t.trials + 1
   local arm, ucb, best_mean = best_at(t, x)
   local d = { position = 0, best_mean = best_mean or 0 / 0 }
   if not arm or take_new_arm(t, m, ucb) then

@@ -27,7 +27,9 @@ function tenant.at_revision(tenant_key, revision)
     "horizon",
     "model",
     "low",
-    "span"
+    "span",
+    "trials_active",
+    "trials_flagged"
   )
   if not field[1] then
     return nil, "unknown_tenant"
@@ -57,6 +59,7 @@ function tenant.at_revision(tenant_key, revision)
     model = field[19],
     low = tonumber(field[20]),
     span = tonumber(field[21]),
+    trials = tonumber(field[22] or 0) + tonumber(field[23] or 0),
   }
 end
 
