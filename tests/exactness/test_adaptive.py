@@ -36,7 +36,7 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @settings(
-    max_examples=60,
+    max_examples=40,
     # Not shrunk: an example is short enough to read, and shrinking it on a store takes minutes.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     deadline=None,

@@ -42,7 +42,6 @@ learned = quick | {"neighbours": 2, "flag_coefficient": 0.05}
 
 TENANTS: dict[str, dict[str, Any]] = {
     "adaptive": {"arms": 50},
-    "adaptive_told": {"arms": 200, "noise": NOISE, "horizon": 100_000},
     "learned": learned | {"arms": 50},
     "sequential": learned | {"arms": 50, "buckets": 4, "sampling": "sequential"},
     "two_hundred": learned | {"arms": 200},
