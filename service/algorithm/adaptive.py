@@ -135,6 +135,7 @@ class AdaptiveLearner:
         self.future = float(config.horizon or FUTURE * FIRST_FUTURE)
         self.step = 0
         self._selects = self._rewards = 0
+        self._reward_total = 0.0
         self._first_rewards, self._arms_rewarded = 0.0, 0
         self._evidence = self._squares = 0.0
         self._cursor = 0
@@ -170,6 +171,7 @@ class AdaptiveLearner:
         curve.land(x)
         ball = curve.balls[curve.at(x)]
         self._rewards += 1
+        self._reward_total += reward
         curve.rewards += 1
         if curve.rewards == 1:
             self._first_rewards += reward
@@ -215,7 +217,9 @@ class AdaptiveLearner:
         tried = len(self.curves)
         if tried == self.config.arms:
             return False
-        gap = max(1.0 - best.ucb, 0.0)
+        # Rewards of more than 1 on average: the range was told wrongly, and there is no top.
+        beyond = self._reward_total > self._rewards
+        gap = 1.0 if beyond else max(1.0 - best.ucb, 0.0)
         reach = min(gap / self.config.lipschitz, 1.0)
         gain = OPTIMISM * 0.5 * gap * self.future * reach / (tried + 1)
         typical = PRIOR_MEAN

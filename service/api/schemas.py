@@ -39,7 +39,11 @@ Arms = Annotated[
 ]
 Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf_nan=False)]
 Reward = Annotated[float, Field(ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_nan=False)]
-Noise = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+Noise = Annotated[
+    Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False), Tag("sigma")]
+    | Annotated[Literal["auto"], Tag("word")],
+    Discriminator(lambda noise: "word" if isinstance(noise, str) else "sigma"),
+]
 Coefficient = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
 Rows = Annotated[
@@ -106,7 +110,7 @@ class TenantConfig(Strict):
         le=10**12,
         description="T, the trials to plan for; `adaptive` can do without it",
     )
-    noise: Noise | Literal["auto"] | None = Field(
+    noise: Noise | None = Field(
         default=None,
         description="σ, the rewards' standard deviation; `adaptive` learns it if it is `auto` or "
         "left out",
@@ -235,7 +239,10 @@ class TenantState(BaseModel):
 
 
 class Ball(BaseModel):
-    """One ball of the partition; `ucb` is null while it is infinite, `fill` unless flagged."""
+    """One ball of the partition; `ucb` is null while it is infinite, `fill` unless flagged.
+
+    Under `adaptive`, `n` is rounded: what a ball had counted is shared out when it is split.
+    """
 
     id: int
     interval: tuple[float, float]

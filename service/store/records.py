@@ -17,13 +17,14 @@ PHASES = {ACTIVE: "active", FLAGGED: "flagged", SPLIT: "split"}
 class ModelRecord:
     """What a tenant of the preset `adaptive` has learned beyond single arms."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIdddddd")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIddddddd")
 
     step: int = 0
     cursor: int = 0
     tried: int = 0
     arms_rewarded: int = 0
     rewards: float = 0
+    total: float = 0.0
     first_rewards: float = 0.0
     variance: float
     future: float
@@ -70,10 +71,10 @@ class CurveBall:
 class CurveRecord:
     """The curve of an arm: its balls from left to right."""
 
-    HEAD: ClassVar[struct.Struct] = struct.Struct("<II")
+    HEAD: ClassVar[struct.Struct] = struct.Struct("<Id")
 
     step: int
-    rewards: int
+    rewards: float
     balls: list[CurveBall]
 
     @classmethod

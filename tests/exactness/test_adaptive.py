@@ -13,7 +13,7 @@ from service.algorithm import AdaptiveLearner
 from service.store import ModelRecord, Store, keys
 from tests.support.engine import learner_for, new_engine, same
 
-EDGES = [0.0, 1.0, *(i / 2**d for d in range(1, 5) for i in range(1, 2**d))]
+EDGES = [0.0, -0.0, 1.0, *(i / 2**d for d in range(1, 5) for i in range(1, 2**d))]
 contexts = st.one_of(st.sampled_from(EDGES), st.floats(0, 1))
 
 

@@ -132,6 +132,19 @@ def test_a_new_arm_is_tried_while_there_is_something_to_gain() -> None:
         assert fewest <= len(made.curves) <= most
 
 
+def test_rewards_beyond_the_range_do_not_keep_arms_from_being_tried() -> None:
+    """A tenant whose range was told wrongly still finds its best arm."""
+    made = learner(arms=10)
+    chance = random.Random(0)
+    arms = []
+    for _ in range(3000):
+        decision = made.select(chance.random())
+        arms.append(decision.arm)
+        made.reward(decision, 5 + (decision.arm * 7) % 10 + chance.gauss(0, 0.1))
+    assert len(made.curves) == 10
+    assert max(set(arms[-1000:]), key=arms[-1000:].count) == 7  # (7·7) mod 10 = 9
+
+
 def test_a_needle_is_found_among_many_arms() -> None:
     """One arm of two hundred is worth more; which one, nobody says."""
     made = learner(arms=200)

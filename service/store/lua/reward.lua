@@ -16,7 +16,8 @@
 -- Returns  {"applied", ball credited, its phase, ball due for a split or ""}
 --          {"duplicate"} {"conflict", the reward that stands} {"late"} {"unknown_decision"}
 --          {"stale"} {"unknown_tenant"}
--- Cost     O(depth + log balls)
+-- Cost     O(depth + log balls); under the preset `adaptive` O(log balls) for each ball of three
+--          curves
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
 local id = ARGV[2]

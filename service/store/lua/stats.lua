@@ -36,7 +36,9 @@ local names = {
   "section_ms",
   "sums",
 }
-for depth = 1, tonumber(redis.call("HGET", tenant_key, "depth")) do
+-- The paper's root is never active.
+local first_depth = redis.call("HEXISTS", tenant_key, "clusters_0") == 1 and 0 or 1
+for depth = first_depth, tonumber(redis.call("HGET", tenant_key, "depth")) do
   names[#names + 1] = "clusters_" .. depth
 end
 local values = redis.call("HMGET", tenant_key, unpack(names))

@@ -139,7 +139,8 @@ local function take_new_arm(t, m, best_ucb)
   if m.tried == t.arms then
     return false
   end
-  local gap = math.max(1 - best_ucb, 0)
+  local beyond = m.total > m.rewards
+  local gap = beyond and 1 or math.max(1 - best_ucb, 0)
   local reach = math.min(gap / t.lipschitz, 1)
   local gain = OPTIMISM * 0.5 * gap * m.future * reach / (m.tried + 1)
   local typical = PRIOR_MEAN
@@ -154,6 +155,7 @@ local function new_arm(t, m)
   local arm = m.tried
   m.tried = arm + 1
   tenant.count(t.key, "active", 1)
+  tenant.count(t.key, "clusters_0", 1)
   tenant.count(t.key, "cells_filled", 1)
   if m.tried == t.arms then
     redis.call("ZREM", key.waiting(t.base), ROOT)
@@ -256,7 +258,7 @@ local function count_splits(t, c, before, next_ball)
     gained[b.depth] = (gained[b.depth] or 0) + 1
     deepest = math.max(deepest, b.depth)
   end
-  for depth = 1, deepest do
+  for depth = 0, deepest do
     if gained[depth] and gained[depth] ~= 0 then
       tenant.count(t.key, "clusters_" .. depth, gained[depth])
     end
@@ -318,6 +320,7 @@ function adaptive.credit(t, spot, d, reward)
   curve.land(c, d.x)
   local b = c.balls[curve.at(c, d.x)]
   m.rewards = m.rewards + 1
+  m.total = m.total + reward
   c.rewards = c.rewards + 1
   if c.rewards == 1 then
     m.first_rewards = m.first_rewards + reward

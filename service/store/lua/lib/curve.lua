@@ -3,9 +3,9 @@
 -- its balls from left to right; the same layout as records.py.
 local curve = {}
 
-local HEAD, PLACE, STATE = "<I4I4", "<I4BI4", "<ddddddddd"
+local HEAD, PLACE, STATE = "<I4d", "<I4BI4", "<ddddddddd"
 local BALL = PLACE .. string.sub(STATE, 2)
-local HEAD_BYTES, PLACE_BYTES, BALL_BYTES = 8, 9, 81
+local HEAD_BYTES, PLACE_BYTES, BALL_BYTES = 12, 9, 81
 
 local function unpack_ball(packed, from)
   local b = {}

@@ -4,7 +4,8 @@ local interval = {}
 
 function interval.index(x, depth)
   local size = 2 ^ depth
-  return math.min(math.floor(x * size), size - 1)
+  -- Plus 0: a context of -0.0 must not make a key of its own.
+  return math.min(math.floor(x * size), size - 1) + 0
 end
 
 -- Field of the hash `path`; the kind is "a" (active), "f" (flagged) or "m" (means).

@@ -2,7 +2,7 @@
 -- hash; the same layout as records.py.
 local model = {}
 
-local COUNTS, NUMBERS = "<I4I4I4I4d", "<ddddd"
+local COUNTS, NUMBERS = "<I4I4I4I4d", "<dddddd"
 local FUTURE = 16
 local LEAST_VARIANCE, EVIDENCE, MOST_EVIDENCE, SURPRISE = 1e-12, 4.0, 64.0, 25.0
 local STEP = math.sqrt(2)
@@ -11,7 +11,7 @@ function model.load(t)
   local m = {}
   local rest
   m.step, m.cursor, m.tried, m.arms_rewarded, m.rewards, rest = struct.unpack(COUNTS, t.model)
-  m.first_rewards, m.variance, m.future, m.evidence, m.squares =
+  m.total, m.first_rewards, m.variance, m.future, m.evidence, m.squares =
     struct.unpack(NUMBERS, t.model, rest)
   return m
 end
@@ -24,6 +24,7 @@ function model.save(t, m)
     m.tried,
     m.arms_rewarded,
     m.rewards,
+    m.total,
     m.first_rewards,
     m.variance,
     m.future,
