@@ -22,11 +22,11 @@ async def select(body: SelectRequest, request: Request, here: Here, key: Key) ->
     now_ms = clock_ms()
     decision_id = body.decision_id or new_decision_id(now_ms)
     request.state.tenant, request.state.decision_id = body.tenant, decision_id
-    # -0.0 is a legal way to write the left end; it must not be told from 0.0 later.
-    x = body.context + 0.0
 
     async def step(tenant: Tenant) -> tuple[Tenant, Selected | None]:
-        return tenant, await here.store.select(tenant, decision_id=decision_id, x=x, now_ms=now_ms)
+        return tenant, await here.store.select(
+            tenant, decision_id=decision_id, x=body.context, now_ms=now_ms
+        )
 
     tenant, selected = await here.with_tenant(body.tenant, key, step)
     if selected is None:

@@ -5,7 +5,7 @@ Each layout stands twice, here and in `lua/lib/`; a test packs with one and read
 
 import struct
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from service.algorithm import Interval
 
@@ -13,8 +13,25 @@ ACTIVE, FLAGGED, SPLIT = 1, 2, 3
 PHASES = {ACTIVE: "active", FLAGGED: "flagged", SPLIT: "split"}
 
 
+class Packed:
+    """A dataclass whose fields are kept one after the other, as `LAYOUT` says."""
+
+    __slots__ = ()
+    LAYOUT: ClassVar[struct.Struct]
+
+    def pack(self) -> bytes:
+        """The record as the store keeps it."""
+        return self.LAYOUT.pack(*(getattr(self, f.name) for f in fields(cast(Any, self))))
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        """The record from the store's bytes."""
+        names = (f.name for f in fields(cast(Any, cls)))
+        return cls(**dict(zip(names, cls.LAYOUT.unpack(packed), strict=True)))
+
+
 @dataclass(slots=True, kw_only=True)
-class ModelRecord:
+class ModelRecord(Packed):
     """What a tenant of the preset `adaptive` has learned beyond single arms."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIddddddd")
@@ -30,16 +47,6 @@ class ModelRecord:
     future: float
     evidence: float = 0.0
     squares: float = 0.0
-
-    def pack(self) -> bytes:
-        """The record as the store keeps it."""
-        return self.LAYOUT.pack(*(getattr(self, f.name) for f in fields(self)))
-
-    @classmethod
-    def unpack(cls, packed: bytes) -> Self:
-        """The record from the store's bytes."""
-        names = (f.name for f in fields(cls))
-        return cls(**dict(zip(names, cls.LAYOUT.unpack(packed), strict=True)))
 
 
 @dataclass(slots=True)
@@ -87,7 +94,7 @@ class CurveRecord:
 
 
 @dataclass(slots=True, kw_only=True)
-class BallRecord:
+class BallRecord(Packed):
     """A ball.
 
     `n` and `total` count the rewards of its active phase, `samples` those of its flagged phase;
@@ -115,16 +122,6 @@ class BallRecord:
     first: int = 0
     left: int = 0
     right: int = 0
-
-    def pack(self) -> bytes:
-        """The record as the store keeps it."""
-        return self.LAYOUT.pack(*(getattr(self, f.name) for f in fields(self)))
-
-    @classmethod
-    def unpack(cls, packed: bytes) -> Self:
-        """The record from the store's bytes."""
-        names = (f.name for f in fields(cls))
-        return cls(**dict(zip(names, cls.LAYOUT.unpack(packed), strict=True)))
 
     @property
     def phase_name(self) -> str:

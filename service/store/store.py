@@ -204,7 +204,8 @@ class Store:
 
 def _select_call(tenant: Tenant, decision_id: str, x: float, *, now_ms: int) -> tuple[Any, ...]:
     slot = _slot(tenant, decision_id)
-    return tenant.key, tenant.revision, decision_id, slot, _digits(x), now_ms
+    # -0.0 is a legal way to write the left end; in a script it would name keys of its own.
+    return tenant.key, tenant.revision, decision_id, slot, _digits(x + 0.0), now_ms
 
 
 def _selected(reply: list[Any]) -> Selected | None:

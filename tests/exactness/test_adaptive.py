@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 import redis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.algorithm import AdaptiveLearner
 from service.store import ModelRecord, Store, keys
+from tests.support import plays as drawn
 from tests.support.engine import learner_for, new_engine, same
-
-EDGES = [0.0, -0.0, 1.0, *(i / 2**d for d in range(1, 5) for i in range(1, 2**d))]
-contexts = st.one_of(st.sampled_from(EDGES), st.floats(0, 1))
+from tests.support.plays import on_a_store
 
 
 @st.composite
@@ -35,18 +34,12 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
     return body
 
 
-@settings(
-    max_examples=40,
-    # Not shrunk: an example is short enough to read, and shrinking it on a store takes minutes.
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@on_a_store(examples=40)
 @given(
     body=configurations(),
-    plays=st.lists(contexts, min_size=5, max_size=60),
+    plays=drawn.plays,
     chance=st.randoms(use_true_random=False),
-    delays=st.sampled_from(["in step", "late", "lost"]),
+    delays=drawn.delays,
 )
 def test_any_configuration_any_order_of_rewards(
     store_url: str, body: dict[str, Any], plays: list[float], chance: random.Random, delays: str

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 import redis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.embedded import PrivateStore
 from service.store import BallRecord, Store, keys
+from tests.support import plays as drawn
 from tests.support.audit import audit
 from tests.support.engine import learner_for, new_engine, same
+from tests.support.plays import EDGES, on_a_store
 
-EDGES = [0.0, 1.0, *(i / 2**d for d in range(1, 5) for i in range(1, 2**d))]
-contexts = st.one_of(st.sampled_from(EDGES), st.floats(0, 1))
 small = st.floats(0.01, 2.0)
 
 
@@ -65,18 +65,12 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(
-    max_examples=60,
-    # Not shrunk: an example is short enough to read, and shrinking it on a store takes minutes.
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@on_a_store(examples=60)
 @given(
     body=configurations(),
-    plays=st.lists(contexts, min_size=5, max_size=60),
+    plays=drawn.plays,
     chance=st.randoms(use_true_random=False),
-    delays=st.sampled_from(["in step", "late", "lost"]),
+    delays=drawn.delays,
 )
 def test_any_configuration_any_order_of_rewards(
     store_url: str, body: dict[str, Any], plays: list[float], chance: random.Random, delays: str

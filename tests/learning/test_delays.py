@@ -2,8 +2,8 @@
 
 The bound is stated against what a random arm and the optimum earn: in the last quarter of the run,
 the mean reward must have come 80 % of the way from the one to the other. In step, the preset
-`simulation` comes 91 to 99 % of the way over six seeds; a service that lost or misplaced late rewards, or let
-silent arms hold up the others, stays near the random arm.
+`simulation` comes 91 to 99 % of the way over six seeds; a service that lost or misplaced late
+rewards, or let silent arms hold up the others, stays near the random arm.
 """
 
 import asyncio

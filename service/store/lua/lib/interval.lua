@@ -4,8 +4,7 @@ local interval = {}
 
 function interval.index(x, depth)
   local size = 2 ^ depth
-  -- Plus 0: a context of -0.0 must not make a key of its own.
-  return math.min(math.floor(x * size), size - 1) + 0
+  return math.min(math.floor(x * size), size - 1)
 end
 
 -- Field of the hash `path`; the kind is "a" (active), "f" (flagged) or "m" (means).
