@@ -14,6 +14,8 @@ local lib = {
   "ledger",
   "model",
   "ranking",
+  "refining",
+  "score",
   "tenant",
   "zooming",
 }
