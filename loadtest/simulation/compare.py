@@ -6,14 +6,10 @@ match, so that what was stopped is resumed where it stood.
 """
 
 import csv
-import os
 import re
-import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -21,7 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from loadtest.baselines import Kind
-from loadtest.progress import Progress
+from loadtest.simulation import pool
 from loadtest.simulation.ablations import ABLATIONS
 from loadtest.simulation.contests import (
     OURS,
@@ -35,7 +31,6 @@ from loadtest.simulation.contests import (
 )
 from loadtest.simulation.scores import Scores
 from service.errors import BadSetting
-from service.processes import end_with_parent
 
 BEGIN, END = "<!-- zooming compare: begin -->", "<!-- zooming compare: end -->"
 TUNING_SEEDS = (1000, 1001)  # none of these is judged
@@ -66,6 +61,10 @@ class Courses:
                 return Course(kept["trials"], kept["regrets"], float(kept["seconds"]))
         except (OSError, BadZipFile, ValueError, KeyError):
             return None
+
+    def has(self, match: Match) -> bool:
+        """Whether the match is finished."""
+        return self.of(match) is not None
 
     def _file(self, match: Match) -> Path:
         return self.folder / f"{match.name}.npz"
@@ -156,31 +155,16 @@ def judged_matches(
 
 
 def play_all(matches: Sequence[Match], courses: Courses) -> list[tuple[Match, Course]]:
-    """Plays those that are not finished yet, over all cores; all of them with their courses."""
-    found = {match: courses.of(match) for match in matches}
-    missing = [match for match, course in found.items() if course is None]
-    # What takes longest first: begun last, it would leave the other cores idle.
-    missing.sort(key=lambda match: (not _slow(match), -match.contest.horizon, -match.contest.arms))
-    done = len(matches) - len(missing)
-    progress = Progress(len(matches), things="matches", done=done)
-    if done:
-        print(f"{done} of {len(matches)} matches were finished before", flush=True)
-    with ProcessPoolExecutor(
-        os.cpu_count(), mp_context=get_context("spawn"), initializer=_start
-    ) as pool:
-        futures = {pool.submit(play, match): match for match in missing}
-        try:
-            for number, future in enumerate(as_completed(futures), done + 1):
-                match = futures[future]
-                found[match] = future.result()
-                courses.save(match, future.result())
-                progress.show(number, match.name)
-        except BaseException as error:
-            pool.shutdown(wait=False, cancel_futures=True)
-            if isinstance(error, KeyboardInterrupt):
-                print("\nstopping; what is finished is kept", flush=True)
-            raise
-    return [(match, course) for match, course in found.items() if course is not None]
+    """Plays those that are not finished yet; all of them with their courses."""
+    pool.play_all(
+        matches,
+        courses,
+        play=play,
+        called="matches",
+        first=lambda match: (not _slow(match), -match.contest.horizon, -match.contest.arms),
+    )
+    found = ((match, courses.of(match)) for match in matches)
+    return [(match, course) for match, course in found if course is not None]
 
 
 def write_rows(path: Path, played: Iterable[tuple[Match, Course]]) -> Path:
@@ -204,12 +188,6 @@ def _enters(peer: Kind, contest: Contest) -> bool:
 
 def _slow(match: Match) -> bool:
     return match.learner in PEERS and PEERS[match.learner].slow
-
-
-def _start() -> None:
-    """A stop is the parent's to handle; without it, a match has nobody to play for."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent(signal.SIGKILL)
 
 
 def _check_page(page: Path) -> None:

@@ -2,13 +2,14 @@
 
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from loadtest.simulation import engine
+from loadtest.simulation import engine, pool
 from loadtest.simulation import experiments as ex
 from loadtest.simulation.claims import Court
-from loadtest.simulation.experiments import Size
-from loadtest.simulation.pool import play_all
+from loadtest.simulation.experiments import Run, Size
+from loadtest.simulation.play import play
 from loadtest.simulation.results import Results
 from service.errors import BadSetting
 
@@ -33,6 +34,11 @@ def simulate(
         _update_docs(docs, results, size, tables)
     if with_engine:
         _check_engine(size)
+
+
+def play_all(runs: Sequence[Run], results: Results) -> None:
+    """Plays those of the runs that are not finished yet."""
+    pool.play_all(runs, results, play=play, called="runs", first=lambda run: -run.setting.horizon)
 
 
 def _update_docs(docs: Path, results: Results, size: Size, tables: str) -> None:

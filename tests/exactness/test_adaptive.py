@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from service.algorithm import AdaptiveLearner
 from service.store import ModelRecord, Store, keys
 from tests.support import plays as drawn
-from tests.support.engine import learner_for, new_engine, same
+from tests.support.engine import learner_for, new_engine, play_in_tandem
 from tests.support.plays import on_a_store
 
 
@@ -68,20 +68,7 @@ async def check_play(
     try:
         made = await new_engine(store, body)
         learner: AdaptiveLearner = learner_for(body)
-        low, high = body.get("reward_range", [0.0, 1.0])
-        open_plays: list[tuple[Any, str]] = []
-        for trial, x in enumerate(plays):
-            decision, selected = learner.select(x), await made.select(x)
-            assert same(decision, selected), f"trial {trial}: {decision} but {selected}"
-            open_plays.append((decision, selected.decision_id))
-            while open_plays and (delays == "in step" or chance.random() < 0.5):
-                played, decision_id = open_plays.pop(chance.randrange(len(open_plays)))
-                if delays == "lost" and chance.random() < 0.3:
-                    continue
-                value = chance.choice([0.0, 1.0, chance.uniform(-0.5, 1.5), played.x])
-                learner.reward(played, (value - low) / (high - low))
-                rewarded = await made.reward(decision_id, value)
-                assert rewarded.status == "applied"
+        await play_in_tandem(made, learner, plays, chance, delays)
         partition = await store.partition(made.tenant)
     finally:
         await store.close()

@@ -8,17 +8,8 @@ import pytest
 
 from service.store import Store, scripts
 from service.store.keys import DELETIONS
-from tests.exactness.test_store_level import check_play
+from tests.exactness.test_store_level import BODY, check_play
 from tests.support.engine import counters_of, new_engine
-
-BODY = {
-    "arms": 12,
-    "preset": "simulation",
-    "horizon": 1000,
-    "noise": 0.05,
-    "neighbours": 2,
-    "flag_coefficient": 0.05,
-}
 
 
 @pytest.fixture

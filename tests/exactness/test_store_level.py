@@ -19,9 +19,17 @@ from service.embedded import PrivateStore
 from service.store import BallRecord, Store, keys
 from tests.support import plays as drawn
 from tests.support.audit import audit
-from tests.support.engine import learner_for, new_engine, same
+from tests.support.engine import learner_for, new_engine, play_in_tandem
 from tests.support.plays import EDGES, on_a_store
 
+BODY = {
+    "arms": 12,
+    "preset": "simulation",
+    "horizon": 1000,
+    "noise": 0.05,
+    "neighbours": 2,
+    "flag_coefficient": 0.05,
+}
 small = st.floats(0.01, 2.0)
 
 
@@ -97,19 +105,7 @@ async def check_play(
 ) -> None:
     """Plays all contexts; each step, some of the rewards that are due are handed in."""
     made, learner = await new_engine(store, body), learner_for(body)
-    open_plays: list[tuple[Any, str]] = []
-    for trial, x in enumerate(plays):
-        decision, selected = learner.select(x), await made.select(x)
-        assert same(decision, selected), f"trial {trial}: {decision} but {selected}"
-        open_plays.append((decision, selected.decision_id))
-        while open_plays and (delays == "in step" or chance.random() < 0.5):
-            played, decision_id = open_plays.pop(chance.randrange(len(open_plays)))
-            if delays == "lost" and chance.random() < 0.3:
-                continue
-            value = chance.choice([0.0, 1.0, chance.uniform(-0.5, 1.5), played.x])
-            learner.reward(played, value)
-            rewarded = await made.reward(decision_id, value)
-            assert rewarded.status == "applied"
+    await play_in_tandem(made, learner, plays, chance, delays)
     mine = {ball.id: ball for ball in learner.balls if ball.phase != "split"}
     partition = {ball.id: ball for ball in await store.partition(made.tenant)}
     with redis.Redis.from_url(url) as client:
@@ -129,14 +125,6 @@ async def check_play(
 
 def test_on_redis_and_on_valkey(server: Path, tmp_path: Path) -> None:
     """The scripts mean the same on both."""
-    body = {
-        "arms": 12,
-        "preset": "simulation",
-        "horizon": 1000,
-        "noise": 0.05,
-        "neighbours": 2,
-        "flag_coefficient": 0.05,
-    }
 
     async def run(url: str) -> None:
         store = Store(url)
@@ -144,7 +132,7 @@ def test_on_redis_and_on_valkey(server: Path, tmp_path: Path) -> None:
             for delays in ("in step", "late", "lost"):
                 chance = random.Random(delays)
                 plays = [chance.random() for _ in range(300)]
-                await check_play(url, store, body, plays, chance, delays)
+                await check_play(url, store, BODY, plays, chance, delays)
         finally:
             await store.close()
 

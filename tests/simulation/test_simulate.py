@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from loadtest.environments import zigzag
-from loadtest.simulation import engine, pool
+from loadtest.simulation import engine
 from loadtest.simulation import experiments as ex
 from loadtest.simulation.experiments import Run, Setting, Size
 from loadtest.simulation.play import Outcome
 from loadtest.simulation.results import Results
-from loadtest.simulation.simulate import BEGIN, END
+from loadtest.simulation.simulate import BEGIN, END, play_all
 from service.__main__ import main
 from service.algorithm import Learner
 from tests.support.servers import wait_for
@@ -92,7 +92,7 @@ def test_what_is_finished_is_not_played_again(
         save(kept, run, outcome)
 
     monkeypatch.setattr(Results, "save", watched)
-    pool.play_all(runs, results)
+    play_all(runs, results)
     assert [run.name for run in saved] == [runs[3].name]
     assert all((results.marks(runs[3])[name] == whole[name]).all() for name in whole)
     assert f"{len(runs) - 1} of {len(runs)} runs were finished before" in capsys.readouterr().out

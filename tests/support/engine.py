@@ -1,6 +1,7 @@
 """Drives the engine, at store level or over HTTP, beside the learner, one step after the other."""
 
 import json
+import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -122,6 +123,29 @@ def same(decision: Decision | AdaptiveDecision, selected: Played | Mapping[str, 
     if isinstance(selected, Played):
         return mine == (selected.arm, selected.ball, selected.phase)
     return mine == (int(selected["arm"]), selected["ball"], selected["phase"])
+
+
+async def play_in_tandem(
+    made: Engine, learner: Any, plays: Sequence[float], chance: random.Random, delays: str
+) -> None:
+    """Plays all contexts on both; each step, some of the rewards that are due are handed in.
+
+    `delays` is "in step", "late", or "lost" when some rewards never come.
+    """
+    scale = made.tenant.reward_scale
+    open_plays: list[tuple[Any, str]] = []
+    for trial, x in enumerate(plays):
+        decision, selected = learner.select(x), await made.select(x)
+        assert same(decision, selected), f"trial {trial}: {decision} but {selected}"
+        open_plays.append((decision, selected.decision_id))
+        while open_plays and (delays == "in step" or chance.random() < 0.5):
+            played, decision_id = open_plays.pop(chance.randrange(len(open_plays)))
+            if delays == "lost" and chance.random() < 0.3:
+                continue
+            value = chance.choice([0.0, 1.0, chance.uniform(-0.5, 1.5), played.x])
+            learner.reward(played, (value - scale.low) / scale.span)
+            rewarded = await made.reward(decision_id, value)
+            assert rewarded.status == "applied"
 
 
 class HttpClient:

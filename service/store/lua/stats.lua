@@ -11,7 +11,8 @@
 local tenant_key = KEYS[1]
 local incarnation = ARGV[1]
 
-local standing = redis.call("HGET", tenant_key, "incarnation")
+local known = redis.call("HMGET", tenant_key, "incarnation", "preset", "depth", "clusters_0")
+local standing, preset, deepest, clusters_0 = known[1], known[2], known[3], known[4]
 if not standing or (incarnation ~= "" and incarnation ~= standing) then
   return { "gone" }
 end
@@ -37,13 +38,12 @@ local names = {
   "sums",
 }
 -- The paper's root is never active.
-local first_depth = redis.call("HEXISTS", tenant_key, "clusters_0") == 1 and 0 or 1
-for depth = first_depth, tonumber(redis.call("HGET", tenant_key, "depth")) do
+for depth = clusters_0 and 0 or 1, tonumber(deepest) do
   names[#names + 1] = "clusters_" .. depth
 end
 local values = redis.call("HMGET", tenant_key, unpack(names))
 -- The root of the preset `adaptive` waits for nothing: it may keep arms that are not worth a try.
-local waits = redis.call("HGET", tenant_key, "preset") ~= "adaptive"
+local waits = preset ~= "adaptive"
 local oldest = waits and redis.call("ZRANGE", key.waiting(base), 0, 0, "WITHSCORES") or {}
 local reply = {
   "stats",

@@ -9,25 +9,21 @@ local ROOT = 0
 
 -- -- the choice
 
-local function first_of(sorted_set)
-  local top = redis.call("ZRANGE", sorted_set, 0, 0, "WITHSCORES")
-  if top[1] then
-    return (struct.unpack(">I4", top[1])), -tonumber(top[2])
-  end
-end
-
 -- The arm with the largest UCB at x, that UCB, and the best mean there; or nil.
 local function best_at(t, x)
   local best, best_ucb, best_mean
   for depth = 0, t.depth do
     local index = interval.index(x, depth)
-    local arm, ucb = first_of(key.active(t.base, depth, index))
-    if arm and (not best or ucb > best_ucb or (ucb == best_ucb and arm < best)) then
-      best, best_ucb = arm, ucb
+    local member, minus_ucb = interval.first_of(key.active(t.base, depth, index))
+    if member then
+      local arm, ucb = struct.unpack(">I4", member), -minus_ucb
+      if not best or ucb > best_ucb or (ucb == best_ucb and arm < best) then
+        best, best_ucb = arm, ucb
+      end
     end
-    local _, mean = first_of(key.means(t.base, depth, index))
-    if mean then
-      best_mean = math.max(best_mean or mean, mean)
+    local _, minus_mean = interval.first_of(key.means(t.base, depth, index))
+    if minus_mean then
+      best_mean = math.max(best_mean or -minus_mean, -minus_mean)
     end
   end
   return best, best_ucb, best_mean

@@ -12,7 +12,8 @@ function interval.field(kind, depth, index)
   return string.format("%s:%d:%d", kind, depth, index)
 end
 
-local function first_of(sorted_set)
+-- The first member of a sorted set and its score, or nil.
+function interval.first_of(sorted_set)
   local top = redis.call("ZRANGE", sorted_set, 0, 0, "WITHSCORES")
   return top[1], tonumber(top[2])
 end
@@ -29,10 +30,10 @@ function interval.refresh(base, depth, index, means_too)
       redis.call("HDEL", path, field)
     end
   end
-  local best, score = first_of(key.active(base, depth, index))
+  local best, score = interval.first_of(key.active(base, depth, index))
   note("a", best and struct.pack("<dI4", score, (struct.unpack(">I4", best))))
   if means_too then
-    local _, minus_mean = first_of(key.means(base, depth, index))
+    local _, minus_mean = interval.first_of(key.means(base, depth, index))
     note("m", minus_mean and struct.pack("<d", -minus_mean))
   end
   if #known > 0 then
