@@ -3,7 +3,8 @@
 import math
 
 from service.algorithm import AdaptiveLearner
-from service.algorithm.adaptive import TRUSTED, Ball, Curve
+from service.algorithm.adaptive import TRUSTED
+from service.algorithm.curve import Ball, Curve
 
 
 class NoSlopeLimit(AdaptiveLearner):

@@ -2,24 +2,20 @@
 
 An arm that was tried has a *curve*: balls [interval] × {arm} that cover [0, 1] from left to right,
 narrow where the arm was played and wide elsewhere. All rewards of the arm speak for all its balls,
-each the less the further away it was earned: a posterior under a random walk along the context.
+each the less the further away it was earned.
 Arms not yet tried share the root ball, the only one that is ever flagged.
 
 The engine on Redis computes the same numbers in the same order; the tests hold it to this file.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 from service.algorithm.config import AdaptiveConfig
+from service.algorithm.curve import PRIOR_MEAN, Ball, Curve, estimate
 from service.algorithm.intervals import Interval
 
-# The variance that a curve gathers along the whole of [0, 1], in units of L².
-ROUGHNESS = 0.15
-# What is known of a curve before its first reward; rewards are scaled to [0, 1].
-PRIOR_MEAN = 0.5
-PRIOR_VARIANCE = 0.25
 # The balls of a curve: this bounds the memory of an arm and the work of a reward.
 MOST_BALLS = 64
 # Balls may be as deep as this at first, and one level deeper each time the arm's rewards double.
@@ -29,15 +25,18 @@ OPTIMISM = 3.0
 LEAST_COST = 0.05
 # Without a horizon there are always so many times as many trials to come as there were, counted
 # in powers of two.
-FUTURE = 16
-FIRST_FUTURE = 64
-# The noise that is learned: where it starts, how much evidence a new value takes, and when half of
-# the evidence is dropped. A squared residual counts up to so many times what was expected.
-FIRST_VARIANCE = 0.001
-LEAST_VARIANCE = 1e-12
+FUTURE = 2
+# The noise that is learned: how much evidence a new value takes, and when half of the evidence is
+# dropped. A squared residual counts up to 1, or so many times what was expected if that is more.
+LEAST_NOISE = 1e-12
 EVIDENCE = 4.0
 MOST_EVIDENCE = 64.0
 SURPRISE = 25.0
+# The slope L that is learned: how many standard deviations make a mean sure, how many times a
+# ball's own rise is nothing to go by, and the evidence for the noise that it takes.
+SURELY = 2.0
+RISE = 2.0
+SETTLED = 16.0
 # Rewards may never come: plays in flight count by the share that was answered so far, of all plays
 # and this many that are taken to have been.
 TRUSTED = 1000
@@ -47,62 +46,6 @@ STEP = math.sqrt(2)
 RESCORED = 2
 # A bound that would move by less than this stays where it is.
 MOVED = 1e-4
-
-
-@dataclass(slots=True, eq=False)
-class Ball:
-    """A context interval and one arm. Counts and sums are kept for each half of the interval."""
-
-    id: int
-    interval: Interval
-    arm: int
-    counts: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    totals: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    flying: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    mean: float = PRIOR_MEAN
-    variance: float = PRIOR_VARIANCE
-    ucb: float = math.inf
-    width: float = field(init=False)
-    centre: float = field(init=False)
-    known_mean: float | None = None  # at the ball's last reward
-
-    def __post_init__(self) -> None:
-        self.width = self.interval.width
-        self.centre = self.interval.start + self.width / 2
-
-
-@dataclass(slots=True, eq=False)
-class Curve:
-    """What is known of an arm: its balls from left to right, at the step they were scored."""
-
-    balls: list[Ball]
-    rewards: int = 0
-    step: int = 0
-
-    def at(self, x: float) -> int:
-        """The place of the ball that holds `x`."""
-        low, high = 0, len(self.balls) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.balls[middle].interval.start <= x:
-                low = middle
-            else:
-                high = middle - 1
-        return low
-
-    def land(self, x: float) -> None:
-        """A play is no longer in flight: at `x`, or as near as splits have spread it."""
-        place, left = self.at(x), 1.0
-        for distance in range(len(self.balls)):
-            for near in dict.fromkeys((place - distance, place + distance)):
-                if left > 0 and 0 <= near < len(self.balls):
-                    flying = self.balls[near].flying
-                    for half in (0, 1):
-                        landed = min(flying[half], left)
-                        flying[half] -= landed
-                        left -= landed
-            if left == 0:
-                return
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,8 +74,9 @@ class AdaptiveLearner:
         self.curves: list[Curve] = []  # of the arms tried, which are the first of the catalogue
         self.depth = 0
         self.next_ball = 1
-        self.variance = FIRST_VARIANCE if config.noise is None else config.noise**2
-        self.future = float(config.horizon or FUTURE * FIRST_FUTURE)
+        self.variance = config.first_variance
+        self.lipschitz = config.first_lipschitz
+        self.future = config.first_future
         self.step = 0
         self._selects = self._rewards = 0
         self._reward_total = 0.0
@@ -160,7 +104,7 @@ class AdaptiveLearner:
         if best is None or self._take_new_arm(best):
             return self._try_new_arm(x)
         # The UCB is that of the ball's centre; away from it a mean may be higher.
-        at_most = best.ucb + self.config.lipschitz * best.width / 2
+        at_most = best.ucb + self.lipschitz * best.width / 2
         decision = AdaptiveDecision(best, best.arm, x, "active", at_most)
         self._let_fly(best, x)
         return decision
@@ -168,8 +112,8 @@ class AdaptiveLearner:
     def reward(self, decision: AdaptiveDecision, reward: float) -> None:
         """Credited to the ball that holds the decision's context now."""
         x, curve = decision.x, self.curves[decision.arm]
-        curve.land(x)
-        ball = curve.balls[curve.at(x)]
+        place = curve.at(x)
+        curve.land(place)
         self._rewards += 1
         self._reward_total += reward
         curve.rewards += 1
@@ -177,14 +121,15 @@ class AdaptiveLearner:
             self._first_rewards += reward
             self._arms_rewarded += 1
         elif self.config.noise is None:
-            self._learn_noise(ball, reward, weight=1 / (curve.rewards - 1))
+            self._learn_noise(curve.balls[place], reward, weight=1 / (curve.rewards - 1))
         self._look_ahead()
-        self._refine(curve, x)
-        ball = curve.balls[curve.at(x)]
+        ball = self._refine(curve, place, x)
         half = ball.interval.half_of(x)
         ball.counts[half] += 1.0
         ball.totals[half] += reward
         self._score(curve)
+        if self.config.lipschitz is None:
+            self._learn_slope(curve.balls, ball)
         ball.known_mean = ball.mean
         self._score_some_stale_curves()
 
@@ -220,7 +165,7 @@ class AdaptiveLearner:
         # Rewards of more than 1 on average: the range was told wrongly, and there is no top.
         beyond = self._reward_total > self._rewards
         gap = 1.0 if beyond else max(1.0 - best.ucb, 0.0)
-        reach = min(gap / self.config.lipschitz, 1.0)
+        reach = min(gap / self.lipschitz, 1.0)
         gain = OPTIMISM * 0.5 * gap * self.future * reach / (tried + 1)
         typical = PRIOR_MEAN
         if self._arms_rewarded:
@@ -245,8 +190,8 @@ class AdaptiveLearner:
 
     def _noise(self, width: float) -> float:
         """The variance of a reward around the mean of a ball of this width."""
-        lipschitz = self.config.lipschitz
-        return self.variance + lipschitz * lipschitz * width * width / 12
+        rise = self.lipschitz * width
+        return self.variance + rise * rise / 12
 
     def _ucb(self, ball: Ball) -> float:
         """The mean and a bonus that knows how much of the future a better arm would serve."""
@@ -254,7 +199,7 @@ class AdaptiveLearner:
         answered = (self._rewards + TRUSTED) / (self._selects + TRUSTED)
         flying = answered * (ball.flying[0] + ball.flying[1])
         variance = ball.variance / (1 + flying * ball.variance / noise)
-        reach = min(math.sqrt(variance) / self.config.lipschitz, 1.0)
+        reach = min(math.sqrt(variance) / self.lipschitz, 1.0)
         share = variance / noise * self.future * reach / self.config.arms
         bonus = math.sqrt(2 * variance * math.log(1 + share))
         return ball.mean + self.config.confidence_coefficient * bonus
@@ -269,65 +214,43 @@ class AdaptiveLearner:
         curve.step = self.step
 
     def _estimate(self, balls: list[Ball]) -> None:
-        """The posterior: what each ball knows itself, and what comes from its left and right."""
-        roughness = ROUGHNESS * self.config.lipschitz * self.config.lipschitz
-        known = []  # of each ball: its own weight and pull, those from its left, the gap there
-        weight = pull = last = own_weight = own_pull = 0.0
-        for ball in balls:
-            gap = roughness * (ball.centre - last)
-            last = ball.centre
-            weight, pull = weight + own_weight, pull + own_pull
-            fade = 1 / (1 + gap * weight)
-            weight, pull = weight * fade, pull * fade
-            width, noise = ball.width, self._noise(ball.width)
-            own_weight = (ball.counts[0] + ball.counts[1]) / noise + width / PRIOR_VARIANCE
-            own_pull = (ball.totals[0] + ball.totals[1]) / noise
-            own_pull += PRIOR_MEAN * width / PRIOR_VARIANCE
-            known.append((own_weight, own_pull, weight, pull, gap))
-        weight = pull = 0.0
-        for ball, (own_weight, own_pull, left_weight, left_pull, gap) in zip(
-            reversed(balls), reversed(known), strict=True
-        ):
-            weight, pull = weight + own_weight, pull + own_pull
-            all_weight = weight + left_weight
-            ball.mean = (pull + left_pull) / all_weight
-            ball.variance = 1 / all_weight
-            fade = 1 / (1 + gap * weight)
-            weight, pull = weight * fade, pull * fade
+        estimate(balls, noise=self._noise, lipschitz=self.lipschitz)
 
     def _bounds(self, balls: list[Ball]) -> list[float]:
         """The UCBs, none above what the slope L allows from any other ball of the curve."""
-        lipschitz = self.config.lipschitz
         ucbs = [self._ucb(ball) for ball in balls]
         limits = ucbs.copy()
-        slopes = [lipschitz * (b.centre - a.centre) for a, b in pairwise(balls)]
+        slopes = [self.lipschitz * (b.centre - a.centre) for a, b in pairwise(balls)]
         for place, slope in enumerate(slopes, 1):
             limits[place] = min(limits[place], limits[place - 1] + slope)
         for place in range(len(balls) - 2, -1, -1):
             limits[place] = min(limits[place], limits[place + 1] + slopes[place])
         return [
-            min(ucb, limit + lipschitz * ball.width / 2)
+            min(ucb, limit + self.lipschitz * ball.width / 2)
             for ball, ucb, limit in zip(balls, ucbs, limits, strict=True)
         ]
 
     # -- the partition
 
-    def _refine(self, curve: Curve, x: float) -> None:
-        """Splits at `x` until the ball is as narrow as its rewards can tell, and then around it."""
-        lipschitz = self.config.lipschitz
+    def _refine(self, curve: Curve, place: int, x: float) -> Ball:
+        """Splits at `x` until the ball is as narrow as its rewards can tell, and then around it.
+
+        Returns the ball that holds `x` then.
+        """
         deepest = min(FIRST_DEPTH + curve.rewards.bit_length() - 1, self.config.max_depth)
-        place, balls_before = curve.at(x), len(curve.balls)
+        balls_before = len(curve.balls)
         while len(curve.balls) < MOST_BALLS:
             ball = curve.balls[place]
             count = ball.counts[0] + ball.counts[1] + 1
-            if ball.interval.depth >= deepest:
-                break
-            if count * lipschitz * lipschitz * ball.width * ball.width <= self.variance:
+            rise = self.lipschitz * ball.width
+            if ball.interval.depth >= deepest or count * rise * rise <= self.variance:
                 break
             self._split(curve, place)
             place += ball.interval.half_of(x)
         if len(curve.balls) > balls_before:
             self._balance(curve)
+            place = curve.at(x)
+        return curve.balls[place]
 
     def _balance(self, curve: Curve) -> None:
         """Splits until neighbours differ by one level at the most.
@@ -368,16 +291,15 @@ class AdaptiveLearner:
     # -- what moves all bounds
 
     def _learn_noise(self, ball: Ball, reward: float, *, weight: float) -> None:
-        """From what a reward differs from the mean; the arms count alike, however often played."""
-        noise = self._noise(ball.width)
-        residual = reward - ball.mean
-        expected = noise + ball.variance
-        square = min(residual * residual, SURPRISE * expected)
-        share = noise / expected
-        own = (share * share * square + ball.variance * share) * self.variance / noise
+        """From what a reward differs from those before it in its ball; the arms count alike."""
+        count = ball.counts[0] + ball.counts[1]
+        if count < 1:
+            return
+        residual = reward - (ball.totals[0] + ball.totals[1]) / count
+        square = residual * residual * count / (count + 1)
         self._evidence += weight
-        self._squares += weight * own
-        variance = max(self._squares / self._evidence, LEAST_VARIANCE)
+        self._squares += weight * min(square, max(SURPRISE * self._noise(ball.width), 1.0))
+        variance = max(self._squares / self._evidence, LEAST_NOISE)
         moved = max(variance / self.variance, self.variance / variance)
         if self._evidence >= EVIDENCE and moved > STEP:
             self.variance = variance
@@ -385,6 +307,21 @@ class AdaptiveLearner:
             self._begin_step()
         elif self._evidence >= MOST_EVIDENCE:
             self._evidence, self._squares = self._evidence / 2, self._squares / 2
+
+    def _learn_slope(self, balls: list[Ball], ball: Ball) -> None:
+        """A mean that is surely above what L allows from another ball shows L to be too small."""
+        if self.config.noise is None and self._evidence < SETTLED:
+            return
+        limit = min(
+            other.mean
+            + SURELY * math.sqrt(other.variance)
+            + self.lipschitz * abs(other.centre - ball.centre)
+            for other in balls
+        )
+        at_least = ball.mean - SURELY * math.sqrt(ball.variance)
+        if at_least > limit + RISE * self.lipschitz * ball.width:
+            self.lipschitz *= STEP
+            self._begin_step()
 
     def _look_ahead(self) -> None:
         """Without a horizon, the future grows with the past."""

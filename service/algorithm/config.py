@@ -7,6 +7,12 @@ from typing import Any
 from service.algorithm.parameters import ADAPTIVE, DEFAULT_PRESET, Parameters
 from service.algorithm.similarity import Learned, Similarity, similarity_from
 
+# Where the preset `adaptive` starts with what it is not told: the variance of a reward, the slope
+# L, and the trials to come.
+FIRST_VARIANCE = 0.001
+FIRST_LIPSCHITZ = 1.0
+FIRST_FUTURE = 128
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -44,7 +50,7 @@ class AdaptiveConfig:
     arms: int
     noise: float | None  # σ; learned from the rewards if it is not given
     horizon: int | None  # T; without it, the future grows with the past
-    lipschitz: float
+    lipschitz: float | None  # L; raised by what the rewards show if it is not given
     confidence_coefficient: float
     max_depth: int
 
@@ -52,9 +58,25 @@ class AdaptiveConfig:
     def resolve(cls, *, arms: int, **given: Any) -> "AdaptiveConfig":
         """The preset with what is given laid over it."""
         values = ADAPTIVE | {name: value for name, value in given.items() if value is not None}
-        if values["noise"] == "auto":
-            values["noise"] = None
+        for learned in ("noise", "lipschitz"):
+            if values[learned] == "auto":
+                values[learned] = None
         return cls(arms=arms, **values)
+
+    @property
+    def first_variance(self) -> float:
+        """That of a reward, before the first one."""
+        return FIRST_VARIANCE if self.noise is None else self.noise * self.noise
+
+    @property
+    def first_lipschitz(self) -> float:
+        """L, before the first reward."""
+        return FIRST_LIPSCHITZ if self.lipschitz is None else self.lipschitz
+
+    @property
+    def first_future(self) -> float:
+        """The trials to come, before the first one."""
+        return float(FIRST_FUTURE if self.horizon is None else self.horizon)
 
 
 AnyConfig = Config | AdaptiveConfig

@@ -31,7 +31,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 ADAPTIVE: dict[str, Any] = {
     "noise": "auto",
     "horizon": None,
-    "lipschitz": 1.0,
+    "lipschitz": "auto",
     "confidence_coefficient": 0.7,
     "max_depth": 10,
 }

@@ -39,10 +39,15 @@ Arms = Annotated[
 ]
 Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf_nan=False)]
 Reward = Annotated[float, Field(ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_nan=False)]
+Auto = Annotated[Literal["auto"], Tag("word")]
+_auto_or_number = Discriminator(lambda value: "word" if isinstance(value, str) else "number")
 Noise = Annotated[
-    Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False), Tag("sigma")]
-    | Annotated[Literal["auto"], Tag("word")],
-    Discriminator(lambda noise: "word" if isinstance(noise, str) else "sigma"),
+    Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False), Tag("number")] | Auto,
+    _auto_or_number,
+]
+Lipschitz = Annotated[
+    Annotated[float, Field(ge=1e-3, le=LARGEST, allow_inf_nan=False), Tag("number")] | Auto,
+    _auto_or_number,
 ]
 Coefficient = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
@@ -115,7 +120,11 @@ class TenantConfig(Strict):
         description="σ, the rewards' standard deviation; `adaptive` learns it if it is `auto` or "
         "left out",
     )
-    lipschitz: float | None = Field(default=None, ge=1e-3, le=LARGEST, allow_inf_nan=False)
+    lipschitz: Lipschitz | None = Field(
+        default=None,
+        description="L, the most that a mean may change between the contexts 0 and 1; `adaptive` "
+        "starts at 1 and raises it when the rewards show more, if it is `auto` or left out",
+    )
     buckets: int | None = Field(default=None, ge=1, le=1024)
     neighbours: int | None = Field(default=None, ge=1, le=10**6)
     grid: int | None = Field(default=None, ge=1, le=10_000)
@@ -163,8 +172,10 @@ class TenantConfig(Strict):
                 raise PydanticCustomError("preset", message, {"field": name})
 
     def _fits_the_paper(self, preset: str) -> None:
-        for name in ("horizon", "noise"):
-            if getattr(self, name) in (None, "auto"):
+        told = {name: getattr(self, name) for name in ("horizon", "noise", "lipschitz")}
+        told["lipschitz"] = told["lipschitz"] or PRESETS[preset]["lipschitz"]
+        for name, value in told.items():
+            if value in (None, "auto"):
                 message = "{field}: the preset '{preset}' needs a number; 'adaptive' does without"
                 raise PydanticCustomError("preset", message, {"field": name, "preset": preset})
         arms = self.arms if isinstance(self.arms, int) else len(self.arms)

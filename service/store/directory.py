@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from service.algorithm import AdaptiveConfig, AdaptiveLearner, AnyConfig, Interval
+from service.algorithm import AdaptiveConfig, AnyConfig, Interval
 from service.errors import StoreUnsuitable, UnknownTenant
 from service.store import keys
 from service.store.children import ball_record
@@ -21,7 +21,7 @@ from service.store.stats import TenantStats
 from service.store.tenant import Tenant, TenantCache
 
 # The form of all that is kept of a tenant: one more for each change that others cannot read.
-_FORM = 3
+_FORM = 4
 _UNLINKED_AT_ONCE = 500
 _READ_AT_ONCE = 100
 
@@ -257,15 +257,19 @@ class Directory:
 def _constants(config: AnyConfig) -> dict[str, Any]:
     """What the steps of a request need to know, as the preset has it."""
     if isinstance(config, AdaptiveConfig):
-        learner = AdaptiveLearner(config)
+        model = ModelRecord(
+            variance=config.first_variance,
+            lipschitz=config.first_lipschitz,
+            future=config.first_future,
+        )
         return {
             "arms": config.arms,
             "noise": "auto" if config.noise is None else repr(config.noise),
             "horizon": config.horizon or "",
-            "lipschitz": repr(config.lipschitz),
+            "lipschitz": "auto" if config.lipschitz is None else repr(config.lipschitz),
             "confidence": repr(config.confidence_coefficient),
             "max_depth": config.max_depth,
-            "model": ModelRecord(variance=learner.variance, future=learner.future).pack(),
+            "model": model.pack(),
         }
     parameters = config.parameters
     return {

@@ -10,11 +10,11 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
     zooming:{t}:<incarnation>:       the base of all that follows
       deleted                        the tenant's hash, once it is deleted, until all is swept
       balls                          hash: ball -> packed record (records.py)
-      path                           hash: "a:d:i" -> best active ball of that interval and its
-                                     rank, "f:d:i" -> the flagged ball that is first in its queue,
-                                     "m:d:i" -> the best mean of a ball of that interval
+      path                           hash: "a:d:i" -> rank and id of the best active ball of that
+                                     interval and the best mean of a ball there, "f:d:i" -> the
+                                     flagged ball that is first in its queue
       claims                         hash: ball -> deadline, children reserved, token
-      curves                         hash: arm -> packed curve (records.py), preset adaptive only
+      curve:<arm>                    string: packed curve (records.py), preset adaptive only
       arms:<ball>                    string: the arm set, u32 each
       forward:<ball>                 string: for each half and arm, child and position in it
       asked:<ball>                   bitmap: arms of a flagged ball that are still asked for samples
@@ -39,9 +39,9 @@ DERIVED: dict[str, tuple[str, ...]] = {
     "balls": (),
     "path": (),
     "claims": (),
-    "curves": (),
     "waiting": (),
     "ledger": (),
+    "curve": ("arm",),
     "arms": ("ball",),
     "forward": ("ball",),
     "asked": ("ball",),

@@ -119,7 +119,9 @@ async def _curves(
     for start in range(0, tried, _READ_AT_ONCE):
         arms = list(range(start, min(start + _READ_AT_ONCE, tried)))
         async with connection.in_time():
-            curves = await connection.client.hmget(keys.derived(tenant.base, "curves"), arms)
+            curves = await connection.client.mget(
+                [keys.derived(tenant.base, "curve", arm) for arm in arms]
+            )
         if None in curves:
             raise UnknownTenant(tenant.name)
         for arm, packed in zip(arms, curves, strict=True):

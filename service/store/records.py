@@ -34,7 +34,7 @@ class Packed:
 class ModelRecord(Packed):
     """What a tenant of the preset `adaptive` has learned beyond single arms."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIddddddd")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIdddddddd")
 
     step: int = 0
     cursor: int = 0
@@ -44,6 +44,7 @@ class ModelRecord(Packed):
     total: float = 0.0
     first_rewards: float = 0.0
     variance: float
+    lipschitz: float
     future: float
     evidence: float = 0.0
     squares: float = 0.0
@@ -53,7 +54,7 @@ class ModelRecord(Packed):
 class CurveBall:
     """A ball of an arm's curve; counts, sums and plays in flight for each half of its interval."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IBIddddddddd")
+    FIELDS: ClassVar[str] = "IBIddddddddd"
 
     id: int
     depth: int
@@ -76,7 +77,7 @@ class CurveBall:
 
 @dataclass(slots=True, kw_only=True)
 class CurveRecord:
-    """The curve of an arm: its balls from left to right."""
+    """The curve of an arm: its balls from left to right, kept field by field."""
 
     HEAD: ClassVar[struct.Struct] = struct.Struct("<Id")
 
@@ -88,8 +89,10 @@ class CurveRecord:
     def unpack(cls, packed: bytes) -> Self:
         """The record from the store's bytes."""
         step, rewards = cls.HEAD.unpack_from(packed)
-        rest = packed[cls.HEAD.size :]
-        balls = [CurveBall(*values) for values in CurveBall.LAYOUT.iter_unpack(rest)]
+        count = (len(packed) - cls.HEAD.size) // struct.calcsize("<" + CurveBall.FIELDS)
+        layout = "<" + "".join(f"{count}{field}" for field in CurveBall.FIELDS)
+        values = struct.unpack_from(layout, packed, cls.HEAD.size)
+        balls = [CurveBall(*values[place::count]) for place in range(count)]
         return cls(step=step, rewards=rewards, balls=balls)
 
 

@@ -23,7 +23,7 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
     optional = {
         "noise": st.sampled_from([0.0, 1e-5, 0.3, 5.0, "auto"]),
         "horizon": st.integers(2, 10**6),
-        "lipschitz": st.sampled_from([0.1, 1.0, 30.0]),
+        "lipschitz": st.sampled_from([0.1, 1.0, 30.0, "auto"]),
         "confidence_coefficient": st.floats(0, 3),
         "max_depth": st.integers(1, 12),
         "reward_range": st.sampled_from([[0.0, 1.0], [-3.0, 7.0], [0.1, 0.3]]),
@@ -79,5 +79,6 @@ async def check_play(
     with redis.Redis.from_url(url) as client:
         model = ModelRecord.unpack(client.hget(keys.tenant(made.tenant.name), "model"))
     assert (model.step, model.tried) == (learner.step, len(learner.curves))
-    assert (model.variance, model.future) == (learner.variance, learner.future)
+    learned = (learner.variance, learner.lipschitz, learner.future)
+    assert (model.variance, model.lipschitz, model.future) == learned
     return learner

@@ -15,6 +15,7 @@ from service.algorithm import SAMPLE
 from service.store import keys
 from service.store.records import ACTIVE, FLAGGED, SPLIT, BallRecord
 from tests.support.audit_curves import audit_curves
+from tests.support.audit_path import check_path
 
 # Any: the library's types do not know that replies are bytes unless decoding is asked for.
 RawClient = Any
@@ -208,20 +209,13 @@ def _check_rankings(
                 record = records[ball]
                 assert (record.phase, record.depth, record.index) == (ACTIVE, depth, index)
                 assert score == _score(record, balls.start, confidence, ranged=len(member) == 8)
-        best = path.get(f"a:{depth}:{index}".encode())
-        if ranking:
-            member, score = ranking[0]
-            assert best == struct.pack("<dI", score, _members(member).start)
-        else:
-            assert best is None
+        check_path(client, base, depth, index)
         means = client.zrange(keys.derived(base, "means", depth, index), 0, -1, withscores=True)
         for member, score in means:
             record = records[_members(member).start]
             assert (record.depth, record.index) == (depth, index)
             assert score == -record.total / record.n
         known.update(_members(member).start for member, _ in means)
-        best_mean = path.get(f"m:{depth}:{index}".encode())
-        assert best_mean == (struct.pack("<d", -means[0][1]) if means else None)
         queue = client.zrange(keys.derived(base, "flagged", depth, index), 0, -1)
         queued.update(map(int, queue))
         assert path.get(f"f:{depth}:{index}".encode()) == (queue[0] if queue else None)

@@ -7,6 +7,7 @@ from typing import Any
 from service.algorithm.adaptive import MOST_BALLS
 from service.store import keys
 from service.store.records import CurveRecord, ModelRecord
+from tests.support.audit_path import check_path
 
 
 def audit_curves(
@@ -14,11 +15,12 @@ def audit_curves(
 ) -> None:
     """The curves cover [0, 1], the rankings agree with them, and the counters with both."""
     arms, model = int(state["arms"]), ModelRecord.unpack(state["model"])
-    curves = {
-        int(arm): CurveRecord.unpack(packed)
-        for arm, packed in client.hgetall(keys.derived(base, "curves")).items()
+    found = {
+        int(key.rpartition(b":")[2]): client.get(key)
+        for key in client.scan_iter(f"{base}curve:*", count=1000)
     }
-    assert sorted(curves) == list(range(model.tried))
+    assert sorted(found) == list(range(model.tried))
+    curves = {arm: CurveRecord.unpack(packed) for arm, packed in found.items()}
     for arm, curve in curves.items():
         _check_cover(arm, curve, open_plays=open_plays[arm])
     _check_counters(client, state, base, curves, left=arms - model.tried, arms=arms)
@@ -84,6 +86,8 @@ def _check_rankings(client: Any, base: str, curves: dict[int, CurveRecord]) -> N
         *_, depth, index = key.decode().split(":")
         found[int(depth), int(index)] = dict(client.zrange(key, 0, -1, withscores=True))
     assert found == expected
+    for depth, index in expected:
+        check_path(client, base, depth, index)
     for key in client.scan_iter(f"{base}means:*", count=1000):
         *_, depth, index = key.decode().split(":")
         assert set(client.zrange(key, 0, -1)) <= expected[int(depth), int(index)].keys()

@@ -11,7 +11,7 @@
 -- ARGV[4]  reward, 17 digits
 -- ARGV[5]  now, ms
 -- ARGV[6]  attempt, a number of 32 bits that the caller drew for this call
--- Derived  balls forward path active means flagged waiting asked cells samples claims curves
+-- Derived  balls forward path active means flagged waiting asked cells samples claims curve
 --          decisions pointer ledger
 -- Returns  {"applied", ball credited, its phase, ball due for a split or ""}
 --          {"duplicate"} {"conflict", the reward that stands} {"late"} {"unknown_decision"}

@@ -10,7 +10,7 @@
 -- ARGV[3]  slot that the id tells, or ""
 -- ARGV[4]  context, in [0, 1], 17 digits
 -- ARGV[5]  now, ms
--- Derived  path balls arms active means asked cells claims curves waiting decisions pointer
+-- Derived  path balls arms active means asked cells claims curve waiting decisions pointer
 --          ledger
 -- Returns  {"selected", arm, ball, phase, issued at in ms, ball due for a split or ""}
 --          {"conflict"} {"stale"} {"unknown_tenant"}

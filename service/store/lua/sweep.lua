@@ -7,7 +7,7 @@
 -- ARGV[1]  incarnation that was deleted
 -- ARGV[2]  first ball, or, under the preset `adaptive`, first arm
 -- Derived  deleted balls arms forward asked cells samples active means flagged path claims
---          curves waiting ledger
+--          curve waiting ledger
 -- Returns  {"more", first of the next call} {"swept"}
 -- Cost     O(balls of the call)
 local tenant_key = KEYS[1]
@@ -23,9 +23,9 @@ if not state[1] then
 end
 local doomed = {}
 
-local function doom_ranking(b)
-  doomed[key.active(base, b.depth, b.index)] = true
-  doomed[key.means(base, b.depth, b.index)] = true
+local function doom_ranking(depth, index)
+  doomed[key.active(base, depth, index)] = true
+  doomed[key.means(base, depth, index)] = true
 end
 
 local function doom_balls()
@@ -39,7 +39,7 @@ local function doom_balls()
   for place, packed in ipairs(redis.call("HMGET", key.balls(base), unpack(ids))) do
     local b = packed and ball.unpack(ids[place], packed)
     if b then
-      doom_ranking(b)
+      doom_ranking(b.depth, b.index)
       doomed[key.arms(base, b.id)] = true
       doomed[key.forward(base, b.id)] = true
       doomed[key.flagged(base, b.depth, b.index)] = true
@@ -61,10 +61,11 @@ local function doom_curves()
   local size = 0
   while after < all and size < MOST_KEYS do
     local c = curve.load(base, after)
-    for _, b in ipairs(c.balls) do
-      doom_ranking(b)
+    for place = 1, c.balls do
+      doom_ranking(c.depths[place], c.indexes[place])
     end
-    size = size + 2 * #c.balls
+    doomed[key.curve(base, after)] = true
+    size = size + 2 * c.balls + 1
     after = after + 1
   end
   return after, all
@@ -87,6 +88,5 @@ if after < all then
   return { "more", after }
 end
 redis.call("UNLINK", key.balls(base), key.path(base), key.claims(base), key.waiting(base))
-redis.call("UNLINK", key.curves(base))
 redis.call("UNLINK", key.ledger(base), key.deleted(base))
 return { "swept" }

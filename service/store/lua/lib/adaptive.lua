@@ -9,26 +9,6 @@ local ROOT = 0
 
 -- -- the choice
 
--- The arm with the largest UCB at x, that UCB, and the best mean there; or nil.
-local function best_at(t, x)
-  local best, best_ucb, best_mean
-  for depth = 0, t.depth do
-    local index = interval.index(x, depth)
-    local member, minus_ucb = interval.first_of(key.active(t.base, depth, index))
-    if member then
-      local arm, ucb = struct.unpack(">I4", member), -minus_ucb
-      if not best or ucb > best_ucb or (ucb == best_ucb and arm < best) then
-        best, best_ucb = arm, ucb
-      end
-    end
-    local _, minus_mean = interval.first_of(key.means(t.base, depth, index))
-    if minus_mean then
-      best_mean = math.max(best_mean or -minus_mean, -minus_mean)
-    end
-  end
-  return best, best_ucb, best_mean
-end
-
 -- Whether the next arm may bring more than a look at it costs.
 local function take_new_arm(t, m, best_ucb)
   if m.tried == t.arms then
@@ -36,7 +16,7 @@ local function take_new_arm(t, m, best_ucb)
   end
   local beyond = m.total > m.rewards
   local gap = beyond and 1 or math.max(1 - best_ucb, 0)
-  local reach = math.min(gap / t.lipschitz, 1)
+  local reach = math.min(gap / m.lipschitz, 1)
   local gain = OPTIMISM * 0.5 * gap * m.future * reach / (m.tried + 1)
   local typical = score.PRIOR_MEAN
   if m.arms_rewarded > 0 then
@@ -57,54 +37,39 @@ local function new_arm(t, m)
     tenant.count(t.key, "cells_owed", 0 - t.arms)
     tenant.count(t.key, "cells_filled", 0 - t.arms)
   end
-  local b = {
-    id = tenant.count(t.key, "next_ball", 1) - 1,
-    depth = 0,
-    index = 0,
-    width = 1,
-    count_left = 0,
-    count_right = 0,
-    total_left = 0,
-    total_right = 0,
-    flying_left = 0,
-    flying_right = 0,
-    mean = score.PRIOR_MEAN,
-    variance = score.PRIOR_VARIANCE,
-    ucb = 1,
-  }
-  return { arm = arm, step = m.step, rewards = 0, balls = { b } }
+  local id = tenant.count(t.key, "next_ball", 1) - 1
+  return curve.new(arm, id, score.PRIOR_MEAN, score.PRIOR_VARIANCE, 1, m.step)
 end
 
 -- A play in flight makes its ball less uncertain, though no better or worse.
-local function let_fly(t, m, b, x, arm)
-  if curve.in_right_half(b, x) then
-    b.flying_right = b.flying_right + 1
-  else
-    b.flying_left = b.flying_left + 1
-  end
-  b.ucb = math.min(b.ucb, score.ucb(t, m, b))
-  score.place(key.active(t.base, b.depth, b.index), b.ucb, arm)
+local function let_fly(t, m, c, place, x)
+  curve.add(c, place, x, "flying", 1)
+  local flying = c.flying_left[place] + c.flying_right[place]
+  local noise = score.noise(m, curve.width(c, place))
+  local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noise)
+  c.ucbs[place] = math.min(c.ucbs[place], ucb)
+  c.changed.ucbs = true
+  score.rank(t, c, place)
+  curve.save(t.base, c)
 end
 
 -- What is played at x: arm, ball, phase, bound and best mean of the decision.
 function adaptive.decide(t, x)
   local m = model.load(t)
   t.trials = t.trials + 1
-  local arm, ucb, best_mean = best_at(t, x)
+  local arm, minus_ucb, best_mean = interval.best_at(t.base, x, t.depth)
   local d = { position = 0, best_mean = best_mean or 0 / 0 }
-  if not arm or take_new_arm(t, m, ucb) then
+  if not arm or take_new_arm(t, m, -minus_ucb) then
     local c = new_arm(t, m)
     model.save(t, m)
-    let_fly(t, m, c.balls[1], x, c.arm)
-    curve.save(t.base, c)
+    let_fly(t, m, c, 1, x)
     d.arm, d.ball, d.phase, d.bound = c.arm, ROOT, ball.FLAGGED, 1
   else
-    local played = curve.touch(t.base, arm, x, function(b)
-      let_fly(t, m, b, x, arm)
-    end)
-    d.arm, d.ball, d.phase = arm, played.id, ball.ACTIVE
+    local c = curve.load_at(t.base, arm, x)
+    let_fly(t, m, c, 1, x)
+    d.arm, d.ball, d.phase = arm, c.ids[1], ball.ACTIVE
     -- The UCB is that of the ball's centre; away from it a mean may be higher.
-    d.bound = math.min(ucb + t.lipschitz * played.width / 2, 1)
+    d.bound = math.min(-minus_ucb + m.lipschitz * curve.width(c, 1) / 2, 1)
   end
   return d
 end
@@ -114,13 +79,13 @@ end
 -- Where a decision's reward goes: never forgotten, since a curve covers every context.
 function adaptive.locate(t, d)
   local c = curve.load(t.base, d.arm)
-  return { curve = c, id = c.balls[curve.at(c, d.x)].id, phase = ball.ACTIVE }
+  local place = curve.at(c, d.x)
+  return { curve = c, place = place, id = c.ids[place], phase = ball.ACTIVE }
 end
 
 function adaptive.credit(t, spot, d, reward)
-  local m, c = model.load(t), spot.curve
-  curve.land(c, d.x)
-  local b = c.balls[curve.at(c, d.x)]
+  local m, c, place = model.load(t), spot.curve, spot.place
+  curve.land(c, place)
   m.rewards = m.rewards + 1
   m.total = m.total + reward
   c.rewards = c.rewards + 1
@@ -128,19 +93,21 @@ function adaptive.credit(t, spot, d, reward)
     m.first_rewards = m.first_rewards + reward
     m.arms_rewarded = m.arms_rewarded + 1
   elseif t.noise == "auto" then
-    model.learn_noise(m, b, reward, score.noise(t, m, b.width), 1 / (c.rewards - 1))
+    local count = c.counts_left[place] + c.counts_right[place]
+    local total = c.totals_left[place] + c.totals_right[place]
+    local noise = score.noise(m, curve.width(c, place))
+    model.learn_noise(m, count, total, reward, noise, 1 / (c.rewards - 1))
   end
   model.look_ahead(t, m)
-  refining.refine(t, m, c, d.x)
-  b = c.balls[curve.at(c, d.x)]
-  if curve.in_right_half(b, d.x) then
-    b.count_right, b.total_right = b.count_right + 1, b.total_right + reward
-  else
-    b.count_left, b.total_left = b.count_left + 1, b.total_left + reward
-  end
+  place = refining.refine(t, m, c, place, d.x)
+  curve.add(c, place, d.x, "counts", 1)
+  curve.add(c, place, d.x, "totals", reward)
   score.curve(t, m, c)
-  score.place(key.means(t.base, b.depth, b.index), b.mean, c.arm)
-  spot.id = b.id
+  if t.lipschitz == "auto" then
+    model.learn_slope(t, m, c, place)
+  end
+  score.rank_mean(t, c, place)
+  spot.id = c.ids[place]
   for _ = 1, RESCORED do
     if m.cursor < m.tried then
       local stale = curve.load(t.base, m.cursor)

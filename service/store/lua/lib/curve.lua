@@ -1,39 +1,50 @@
 -- include: interval
 -- The packed curve of an arm of the preset `adaptive`: the step it was scored at, its rewards, and
--- its balls from left to right; the same layout as records.py.
+-- its balls from left to right, field by field (all ids, all depths, …): the same layout as
+-- records.py. A ball is known by its place in the curve.
+--
+-- A curve is loaded whole, or as the slice that is one ball of it; what changed is written where it
+-- stands.
 local curve = {}
 
-local HEAD, PLACE, STATE = "<I4d", "<I4BI4", "<ddddddddd"
-local BALL = PLACE .. string.sub(STATE, 2)
-local HEAD_BYTES, PLACE_BYTES, BALL_BYTES = 12, 9, 81
+local HEAD, HEAD_BYTES, BALL_BYTES = "<I4d", 12, 81
+-- Name and type of a field, its bytes a ball, and the bytes a ball of all fields before it.
+local FIELDS = {
+  { "ids", "I4", 4, 0 },
+  { "depths", "B", 1, 4 },
+  { "indexes", "I4", 4, 5 },
+  { "counts_left", "d", 8, 9 },
+  { "counts_right", "d", 8, 17 },
+  { "totals_left", "d", 8, 25 },
+  { "totals_right", "d", 8, 33 },
+  { "flying_left", "d", 8, 41 },
+  { "flying_right", "d", 8, 49 },
+  { "means", "d", 8, 57 },
+  { "variances", "d", 8, 65 },
+  { "ucbs", "d", 8, 73 },
+}
+local DEPTHS, INDEXES = FIELDS[2], FIELDS[3]
 
-local function unpack_ball(packed, from)
-  local b = {}
-  b.id, b.depth, b.index = struct.unpack(PLACE, packed, from)
-  local rest
-  b.count_left, b.count_right, b.total_left, b.total_right, b.flying_left, rest =
-    struct.unpack("<ddddd", packed, from + PLACE_BYTES)
-  b.flying_right, b.mean, b.variance, b.ucb = struct.unpack("<dddd", packed, rest)
-  b.width = 2 ^ -b.depth
-  return b
+local function balls_in(packed)
+  return (#packed - HEAD_BYTES) / BALL_BYTES
 end
 
-local function pack_ball(b)
-  return struct.pack(
-    BALL,
-    b.id,
-    b.depth,
-    b.index,
-    b.count_left,
-    b.count_right,
-    b.total_left,
-    b.total_right,
-    b.flying_left,
-    b.flying_right,
-    b.mean,
-    b.variance,
-    b.ucb
-  )
+-- Where a field of the ball at this place begins, counted from 0.
+local function offset(field, place, balls)
+  return HEAD_BYTES + field[4] * balls + field[3] * (place - 1)
+end
+
+-- So many balls from this place on.
+local function slice(packed, arm, first, balls)
+  local c = { arm = arm, first = first, balls = balls, all = balls_in(packed), changed = {} }
+  c.step, c.rewards = struct.unpack(HEAD, packed)
+  for _, field in ipairs(FIELDS) do
+    local layout = "<" .. string.rep(field[2], balls)
+    local values = { struct.unpack(layout, packed, offset(field, first, c.all) + 1) }
+    values[balls + 1] = nil
+    c[field[1]] = values
+  end
+  return c
 end
 
 -- The last of so many places whose ball starts at x or before.
@@ -50,68 +61,97 @@ local function place_of(x, places, start_of)
   return low
 end
 
-function curve.load(base, arm)
-  local packed = redis.call("HGET", key.curves(base), arm)
-  local c = { arm = arm, balls = {} }
-  c.step, c.rewards = struct.unpack(HEAD, packed)
-  for place = 1, (#packed - HEAD_BYTES) / BALL_BYTES do
-    c.balls[place] = unpack_ball(packed, HEAD_BYTES + 1 + BALL_BYTES * (place - 1))
+-- The curve of an arm that is tried for the first time.
+function curve.new(arm, id, mean, variance, ucb, step)
+  local c = { arm = arm, first = 1, balls = 1, all = 1, step = step, rewards = 0, reshaped = true }
+  for _, field in ipairs(FIELDS) do
+    c[field[1]] = { 0 }
   end
+  c.changed = {}
+  c.ids[1], c.means[1], c.variances[1], c.ucbs[1] = id, mean, variance, ucb
   return c
 end
 
+function curve.load(base, arm)
+  local packed = redis.call("GET", key.curve(base, arm))
+  return slice(packed, arm, 1, balls_in(packed))
+end
+
+-- Only the ball that holds x, at place 1.
+function curve.load_at(base, arm, x)
+  local packed = redis.call("GET", key.curve(base, arm))
+  local balls = balls_in(packed)
+  local place = place_of(x, balls, function(place)
+    local depth = struct.unpack("<B", packed, offset(DEPTHS, place, balls) + 1)
+    return struct.unpack("<I4", packed, offset(INDEXES, place, balls) + 1) * 2 ^ -depth
+  end)
+  return slice(packed, arm, place, 1)
+end
+
+-- Writes the fields named in `changed`, and step and rewards if `scored`; all of it after a split.
 function curve.save(base, c)
-  local parts = { struct.pack(HEAD, c.step, c.rewards) }
-  for place, b in ipairs(c.balls) do
-    parts[place + 1] = pack_ball(b)
+  local name = key.curve(base, c.arm)
+  local head = struct.pack(HEAD, c.step, c.rewards)
+  local parts = { head }
+  for _, field in ipairs(FIELDS) do
+    if c.reshaped or c.changed[field[1]] then
+      local part = struct.pack("<" .. string.rep(field[2], c.balls), unpack(c[field[1]]))
+      if c.reshaped then
+        parts[#parts + 1] = part
+      else
+        redis.call("SETRANGE", name, offset(field, c.first, c.all), part)
+      end
+    end
   end
-  redis.call("HSET", key.curves(base), c.arm, table.concat(parts))
+  if c.reshaped then
+    redis.call("SET", name, table.concat(parts))
+  elseif c.scored then
+    redis.call("SETRANGE", name, 0, head)
+  end
 end
 
 -- The place of the ball that holds x.
 function curve.at(c, x)
-  return place_of(x, #c.balls, function(place)
-    local b = c.balls[place]
-    return b.index * b.width
+  return place_of(x, c.balls, function(place)
+    return c.indexes[place] * 2 ^ -c.depths[place]
   end)
 end
 
--- Changes the ball that holds x, and no other, without a look at them; returns it.
-function curve.touch(base, arm, x, change)
-  local packed = redis.call("HGET", key.curves(base), arm)
-  local function from_of(place)
-    return HEAD_BYTES + 1 + BALL_BYTES * (place - 1)
-  end
-  local place = place_of(x, (#packed - HEAD_BYTES) / BALL_BYTES, function(place)
-    local _, depth, index = struct.unpack(PLACE, packed, from_of(place))
-    return index * 2 ^ -depth
-  end)
-  local from = from_of(place)
-  local b = unpack_ball(packed, from)
-  change(b)
-  local before, after = string.sub(packed, 1, from - 1), string.sub(packed, from + BALL_BYTES)
-  redis.call("HSET", key.curves(base), arm, before .. pack_ball(b) .. after)
-  return b
+function curve.width(c, place)
+  return 2 ^ -c.depths[place]
 end
 
-local function land_in(b, left)
-  if not b or left == 0 then
-    return left
-  end
-  local landed = math.min(b.flying_left, left)
-  b.flying_left, left = b.flying_left - landed, left - landed
-  landed = math.min(b.flying_right, left)
-  b.flying_right = b.flying_right - landed
-  return left - landed
+-- Whether x lies in the right half of the ball.
+function curve.in_right_half(c, place, x)
+  return interval.index(x, c.depths[place] + 1) > 2 * c.indexes[place]
 end
 
--- A play is no longer in flight: at x, or as near as splits have spread it.
-function curve.land(c, x)
-  local place, left = curve.at(c, x), 1
-  for distance = 0, #c.balls - 1 do
-    left = land_in(c.balls[place - distance], left)
+-- Adds to the half of the ball that holds x.
+function curve.add(c, place, x, name, value)
+  local half = name .. (curve.in_right_half(c, place, x) and "_right" or "_left")
+  c[half][place] = c[half][place] + value
+  c.changed[half] = true
+end
+
+local function land_in(c, place, left)
+  for _, half in ipairs({ "flying_left", "flying_right" }) do
+    local landed = math.min(c[half][place] or 0, left)
+    if landed > 0 then
+      c[half][place] = c[half][place] - landed
+      c.changed[half] = true
+      left = left - landed
+    end
+  end
+  return left
+end
+
+-- A play is no longer in flight: in this ball, or as near as splits have spread it.
+function curve.land(c, place)
+  local left = 1
+  for distance = 0, c.balls - 1 do
+    left = land_in(c, place - distance, left)
     if distance > 0 then
-      left = land_in(c.balls[place + distance], left)
+      left = land_in(c, place + distance, left)
     end
     if left == 0 then
       return
@@ -119,7 +159,21 @@ function curve.land(c, x)
   end
 end
 
--- Whether x lies in the right half of the ball.
-function curve.in_right_half(b, x)
-  return interval.index(x, b.depth + 1) > 2 * b.index
+-- Each half becomes a ball; what it has counted is spread evenly over its own halves.
+function curve.split(c, place, first_id)
+  for _, field in ipairs(FIELDS) do
+    table.insert(c[field[1]], place + 1, 0)
+  end
+  c.balls, c.all, c.reshaped = c.balls + 1, c.all + 1, true
+  c.ids[place], c.ids[place + 1] = first_id, first_id + 1
+  local depth, index = c.depths[place] + 1, 2 * c.indexes[place]
+  c.depths[place], c.depths[place + 1] = depth, depth
+  c.indexes[place], c.indexes[place + 1] = index, index + 1
+  for _, name in ipairs({ "counts", "totals", "flying" }) do
+    local lefts, rights = c[name .. "_left"], c[name .. "_right"]
+    local left, right = lefts[place] / 2, rights[place] / 2
+    lefts[place], rights[place] = left, left
+    lefts[place + 1], rights[place + 1] = right, right
+  end
+  c.ucbs[place], c.ucbs[place + 1] = math.huge, math.huge
 end

@@ -7,7 +7,7 @@ function interval.index(x, depth)
   return math.min(math.floor(x * size), size - 1)
 end
 
--- Field of the hash `path`; the kind is "a" (active), "f" (flagged) or "m" (means).
+-- Field of the hash `path`; the kind is "a" (active balls, means) or "f" (flagged balls).
 function interval.field(kind, depth, index)
   return string.format("%s:%d:%d", kind, depth, index)
 end
@@ -18,53 +18,60 @@ function interval.first_of(sorted_set)
   return top[1], tonumber(top[2])
 end
 
--- Brings `path` up to date with the best ball of the interval and, if told so, the best mean.
-function interval.refresh(base, depth, index, means_too)
-  local path, known = key.path(base), {}
-  local function note(kind, packed)
-    local field = interval.field(kind, depth, index)
-    if packed then
-      known[#known + 1] = field
-      known[#known + 1] = packed
-    else
-      redis.call("HDEL", path, field)
-    end
+-- Whether what `path` has for the best of an interval is no longer so, now that this member, which
+-- is part of the interval, has this score.
+function interval.outdated(packed, score, member)
+  if not packed then
+    return true
   end
+  local best_score, best = struct.unpack("<dI4", packed)
+  return best == member or score < best_score or (score == best_score and member < best)
+end
+
+-- Brings `path` up to date with the best ball of the interval, if it has one, and its best mean.
+function interval.refresh(base, depth, index)
+  local path, field = key.path(base), interval.field("a", depth, index)
   local best, score = interval.first_of(key.active(base, depth, index))
-  note("a", best and struct.pack("<dI4", score, (struct.unpack(">I4", best))))
-  if means_too then
-    local _, minus_mean = interval.first_of(key.means(base, depth, index))
-    note("m", minus_mean and struct.pack("<d", -minus_mean))
-  end
-  if #known > 0 then
-    redis.call("HSET", path, unpack(known))
+  local _, minus_mean = interval.first_of(key.means(base, depth, index))
+  if best or minus_mean then
+    local id = best and struct.unpack(">I4", best) or 0
+    local mean = minus_mean and -minus_mean or 0 / 0
+    redis.call("HSET", path, field, struct.pack("<dI4d", score or math.huge, id, mean))
+  else
+    redis.call("HDEL", path, field)
   end
 end
 
--- The ball to select at x (the widest flagged one, else the best active one), and the best mean of
--- a ball there, or nil.
-function interval.choose(base, x, deepest)
+local function found_at(base, kind, x, deepest)
   local fields = {}
   for depth = 0, deepest do
-    local index = interval.index(x, depth)
-    fields[#fields + 1] = interval.field("f", depth, index)
-    fields[#fields + 1] = interval.field("a", depth, index)
-    fields[#fields + 1] = interval.field("m", depth, index)
+    fields[depth + 1] = interval.field(kind, depth, interval.index(x, depth))
   end
-  local found = redis.call("HMGET", key.path(base), unpack(fields))
-  local flagged_first, best_score, best, best_mean
-  for place = 1, #fields, 3 do
-    flagged_first = flagged_first or found[place]
-    if found[place + 1] then
-      local score, id = struct.unpack("<dI4", found[place + 1])
-      if not best or score < best_score or (score == best_score and id < best) then
+  return redis.call("HMGET", key.path(base), unpack(fields))
+end
+
+-- The widest flagged ball at x, or nil.
+function interval.flagged_at(base, x, deepest)
+  for _, id in ipairs(found_at(base, "f", x, deepest)) do
+    if id then
+      return tonumber(id)
+    end
+  end
+end
+
+-- The best active ball at x, its score, and the best mean of a ball there; nil if there is none.
+function interval.best_at(base, x, deepest)
+  local best, best_score, best_mean = nil, math.huge, nil
+  for _, packed in ipairs(found_at(base, "a", x, deepest)) do
+    if packed then
+      local score, id, mean = struct.unpack("<dI4d", packed)
+      if score < best_score or (best and score == best_score and id < best) then
         best_score, best = score, id
       end
-    end
-    if found[place + 2] then
-      local mean = struct.unpack("<d", found[place + 2])
-      best_mean = math.max(best_mean or mean, mean)
+      if mean == mean then
+        best_mean = math.max(best_mean or mean, mean)
+      end
     end
   end
-  return tonumber(flagged_first or best), best_mean
+  return best, best_score, best_mean
 end

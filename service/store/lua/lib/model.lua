@@ -2,16 +2,17 @@
 -- hash; the same layout as records.py.
 local model = {}
 
-local COUNTS, NUMBERS = "<I4I4I4I4d", "<dddddd"
-local FUTURE = 16
-local LEAST_VARIANCE, EVIDENCE, MOST_EVIDENCE, SURPRISE = 1e-12, 4.0, 64.0, 25.0
+local COUNTS, NUMBERS = "<I4I4I4I4d", "<ddddddd"
+local FUTURE = 2
+local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE, SURPRISE = 1e-12, 4.0, 64.0, 25.0
+local SURELY, RISE, SETTLED = 2.0, 2.0, 16.0
 local STEP = math.sqrt(2)
 
 function model.load(t)
   local m = {}
   local rest
   m.step, m.cursor, m.tried, m.arms_rewarded, m.rewards, rest = struct.unpack(COUNTS, t.model)
-  m.total, m.first_rewards, m.variance, m.future, m.evidence, m.squares =
+  m.total, m.first_rewards, m.variance, m.lipschitz, m.future, m.evidence, m.squares =
     struct.unpack(NUMBERS, t.model, rest)
   return m
 end
@@ -27,6 +28,7 @@ function model.save(t, m)
     m.total,
     m.first_rewards,
     m.variance,
+    m.lipschitz,
     m.future,
     m.evidence,
     m.squares
@@ -40,16 +42,16 @@ local function begin_step(m)
   m.cursor = 0
 end
 
--- From what a reward differs from the mean of its ball.
-function model.learn_noise(m, b, reward, noise, weight)
-  local residual = reward - b.mean
-  local expected = noise + b.variance
-  local square = math.min(residual * residual, SURPRISE * expected)
-  local share = noise / expected
-  local own = (share * share * square + b.variance * share) * m.variance / noise
+-- From what a reward differs from those before it in its ball.
+function model.learn_noise(m, count, total, reward, noise, weight)
+  if count < 1 then
+    return
+  end
+  local residual = reward - total / count
+  local square = residual * residual * count / (count + 1)
   m.evidence = m.evidence + weight
-  m.squares = m.squares + weight * own
-  local variance = math.max(m.squares / m.evidence, LEAST_VARIANCE)
+  m.squares = m.squares + weight * math.min(square, math.max(SURPRISE * noise, 1))
+  local variance = math.max(m.squares / m.evidence, LEAST_NOISE)
   local moved = math.max(variance / m.variance, m.variance / variance)
   if m.evidence >= EVIDENCE and moved > STEP then
     m.variance = variance
@@ -57,6 +59,27 @@ function model.learn_noise(m, b, reward, noise, weight)
     begin_step(m)
   elseif m.evidence >= MOST_EVIDENCE then
     m.evidence, m.squares = m.evidence / 2, m.squares / 2
+  end
+end
+
+-- A mean that is surely above what L allows from another ball shows L to be too small.
+function model.learn_slope(t, m, c, place)
+  if t.noise == "auto" and m.evidence < SETTLED then
+    return
+  end
+  local width = 2 ^ -c.depths[place]
+  local centre = c.indexes[place] * width + width / 2
+  local limit = math.huge
+  for other = 1, c.balls do
+    local other_width = 2 ^ -c.depths[other]
+    local away = math.abs(c.indexes[other] * other_width + other_width / 2 - centre)
+    local at_most = c.means[other] + SURELY * math.sqrt(c.variances[other]) + m.lipschitz * away
+    limit = math.min(limit, at_most)
+  end
+  local at_least = c.means[place] - SURELY * math.sqrt(c.variances[place])
+  if at_least > limit + RISE * m.lipschitz * width then
+    m.lipschitz = m.lipschitz * STEP
+    begin_step(m)
   end
 end
 

@@ -70,18 +70,18 @@ function ranking.place(base, b, confidence)
   if b.n > 0 then
     rank_mean(base, b)
   end
-  interval.refresh(base, b.depth, b.index, b.n > 0)
+  interval.refresh(base, b.depth, b.index)
 end
 
 -- Takes a ball that is to be flagged out of the ranking; its mean stays known.
 function ranking.leave(base, b)
   redis.call("ZREM", key.active(base, b.depth, b.index), member(b))
   rank_mean(base, b)
-  interval.refresh(base, b.depth, b.index, true)
+  interval.refresh(base, b.depth, b.index)
 end
 
 -- Forgets the mean of a ball that is split.
 function ranking.forget_mean(base, b)
   redis.call("ZREM", key.means(base, b.depth, b.index), member(b))
-  interval.refresh(base, b.depth, b.index, true)
+  interval.refresh(base, b.depth, b.index)
 end

@@ -4,47 +4,25 @@ local refining = {}
 
 local MOST_BALLS, FIRST_DEPTH = 64, 6
 
-local function child_of(id, b, right)
-  local count = right and b.count_right or b.count_left
-  local total = right and b.total_right or b.total_left
-  local flying = right and b.flying_right or b.flying_left
-  return {
-    id = id,
-    depth = b.depth + 1,
-    index = 2 * b.index + (right and 1 or 0),
-    width = b.width / 2,
-    count_left = count / 2,
-    count_right = count / 2,
-    total_left = total / 2,
-    total_right = total / 2,
-    flying_left = flying / 2,
-    flying_right = flying / 2,
-    ucb = math.huge,
-  }
-end
-
 local function split(t, c, place, next_ball)
-  local b = c.balls[place]
-  redis.call("ZREM", key.active(t.base, b.depth, b.index), score.member(c.arm))
-  redis.call("ZREM", key.means(t.base, b.depth, b.index), score.member(c.arm))
-  c.balls[place] = child_of(next_ball, b, false)
-  table.insert(c.balls, place + 1, child_of(next_ball + 1, b, true))
+  score.leave(t, c, place)
+  curve.split(c, place, next_ball)
   return next_ball + 2
 end
 
--- Brings the counters up to date with the balls that a curve has gained since it had so many.
+-- Brings the counters up to date with what a curve has gained since its balls had these depths.
 local function count_splits(t, c, before, next_ball)
-  local splits = #c.balls - #before
+  local splits = c.balls - #before
   tenant.count(t.key, "splits", splits)
   tenant.count(t.key, "active", splits)
   redis.call("HSET", t.key, "next_ball", next_ball)
   local gained, deepest = {}, t.depth
-  for _, b in ipairs(before) do
-    gained[b.depth] = (gained[b.depth] or 0) - 1
+  for _, depth in ipairs(before) do
+    gained[depth] = (gained[depth] or 0) - 1
   end
-  for _, b in ipairs(c.balls) do
-    gained[b.depth] = (gained[b.depth] or 0) + 1
-    deepest = math.max(deepest, b.depth)
+  for _, depth in ipairs(c.depths) do
+    gained[depth] = (gained[depth] or 0) + 1
+    deepest = math.max(deepest, depth)
   end
   for depth = 0, deepest do
     if gained[depth] and gained[depth] ~= 0 then
@@ -59,10 +37,9 @@ end
 -- Splits until neighbours differ by one level at the most.
 local function balance(t, c, next_ball)
   local place = 1
-  while place <= #c.balls and #c.balls < MOST_BALLS do
-    local before, after = c.balls[place - 1], c.balls[place + 1]
-    local deeper = math.max(before and before.depth or 0, after and after.depth or 0)
-    if c.balls[place].depth < deeper - 1 then
+  while place <= c.balls and c.balls < MOST_BALLS do
+    local deeper = math.max(c.depths[place - 1] or 0, c.depths[place + 1] or 0)
+    if c.depths[place] < deeper - 1 then
       next_ball = split(t, c, place, next_ball)
       place = math.max(place - 1, 1)
     else
@@ -72,25 +49,26 @@ local function balance(t, c, next_ball)
   return next_ball
 end
 
--- Splits at x until the ball is as narrow as its rewards can tell, and then around it.
-function refining.refine(t, m, c, x)
+-- Splits at x until the ball is as narrow as its rewards can tell, and then around it. Returns the
+-- place of the ball that holds x then.
+function refining.refine(t, m, c, place, x)
   local _, doublings = math.frexp(c.rewards)
   local deepest = math.min(FIRST_DEPTH + doublings - 1, t.max_depth)
-  local place, before, next_ball = curve.at(c, x), nil, nil
-  while #c.balls < MOST_BALLS do
-    local b = c.balls[place]
-    local count = b.count_left + b.count_right + 1
-    if b.depth >= deepest then
+  local before, next_ball
+  while c.balls < MOST_BALLS do
+    local count = c.counts_left[place] + c.counts_right[place] + 1
+    local rise = m.lipschitz * curve.width(c, place)
+    if c.depths[place] >= deepest or count * rise * rise <= m.variance then
       break
     end
-    if count * t.lipschitz * t.lipschitz * b.width * b.width <= m.variance then
-      break
-    end
-    before = before or { unpack(c.balls) }
+    before = before or { unpack(c.depths) }
+    local right = curve.in_right_half(c, place, x)
     next_ball = split(t, c, place, next_ball or tenant.count(t.key, "next_ball", 0))
-    place = place + (curve.in_right_half(b, x) and 1 or 0)
+    place = place + (right and 1 or 0)
   end
-  if before then
-    count_splits(t, c, before, balance(t, c, next_ball))
+  if not before then
+    return place
   end
+  count_splits(t, c, before, balance(t, c, next_ball))
+  return curve.at(c, x)
 end

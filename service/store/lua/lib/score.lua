@@ -1,105 +1,180 @@
--- include: curve
--- What a ball of a curve is worth: mean, variance and upper bound, as in algorithm/adaptive.py.
+-- include: tenant interval curve
+-- What the balls of a curve are worth: mean, variance and upper bound, as in algorithm/adaptive.py
+-- and algorithm/curve.py.
 --
 -- The sorted set `active` of an interval has the arms with a ball there at minus the ball's UCB,
 -- `means` those whose ball has had a reward at minus the ball's mean then. Members are arms,
 -- big-endian, so that equal scores are ordered by arm.
-local score = {}
-
-local ROUGHNESS = 0.15
-local TRUSTED, MOVED = 1000, 1e-4
-
-score.PRIOR_MEAN, score.PRIOR_VARIANCE = 0.5, 0.25
+local score = { PRIOR_MEAN = 0.5, PRIOR_VARIANCE = 1 / 12 }
 
 local PRIOR_MEAN, PRIOR_VARIANCE = score.PRIOR_MEAN, score.PRIOR_VARIANCE
+local STEEPNESS, PERSISTENCE = 2.0, 0.03
+local LEAST_VARIANCE = 1e-15
+local TRUSTED, MOVED = 1000, 1e-4
+local exp, log, min, sqrt = math.exp, math.log, math.min, math.sqrt
 
-function score.member(arm)
+local function member(arm)
   return struct.pack(">I4", arm)
 end
 
-function score.place(sorted_set, value, arm)
-  redis.call("ZADD", sorted_set, string.format("%.17g", -value), score.member(arm))
+local function place_in(sorted_set, value, arm)
+  redis.call("ZADD", sorted_set, string.format("%.17g", -value), member(arm))
 end
 
-function score.noise(t, m, width)
-  return m.variance + t.lipschitz * t.lipschitz * width * width / 12
+-- Ranks a ball by its UCB.
+function score.rank(t, c, place)
+  local depth, index = c.depths[place], c.indexes[place]
+  place_in(key.active(t.base, depth, index), c.ucbs[place], c.arm)
+  interval.refresh(t.base, depth, index)
 end
 
-function score.ucb(t, m, b)
-  local noise = score.noise(t, m, b.width)
+-- Ranks a ball by its mean.
+function score.rank_mean(t, c, place)
+  local depth, index = c.depths[place], c.indexes[place]
+  place_in(key.means(t.base, depth, index), c.means[place], c.arm)
+  interval.refresh(t.base, depth, index)
+end
+
+-- Takes a ball that is split out of both rankings.
+function score.leave(t, c, place)
+  local depth, index = c.depths[place], c.indexes[place]
+  redis.call("ZREM", key.active(t.base, depth, index), member(c.arm))
+  redis.call("ZREM", key.means(t.base, depth, index), member(c.arm))
+  interval.refresh(t.base, depth, index)
+end
+
+function score.noise(m, width)
+  local rise = m.lipschitz * width
+  return m.variance + rise * rise / 12
+end
+
+function score.ucb(t, m, mean, variance, flying, noise)
   local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
-  local flying = answered * (b.flying_left + b.flying_right)
-  local variance = b.variance / (1 + flying * b.variance / noise)
-  local reach = math.min(math.sqrt(variance) / t.lipschitz, 1)
+  variance = variance / (1 + answered * flying * variance / noise)
+  local reach = min(sqrt(variance) / m.lipschitz, 1)
   local share = variance / noise * m.future * reach / t.arms
-  local bonus = math.sqrt(2 * variance * math.log(1 + share))
-  return b.mean + t.confidence * bonus
+  return mean + t.confidence * sqrt(2 * variance * log(1 + share))
 end
 
--- Means and variances: what each ball knows itself, and what comes from its left and right.
-local function estimate(t, m, balls)
-  local roughness = ROUGHNESS * t.lipschitz * t.lipschitz
-  local weights, pulls, gaps, left_weights, left_pulls = {}, {}, {}, {}, {}
-  local last, weight, pull = 0, 0, 0
-  for place = 1, #balls do
-    local b = balls[place]
-    local width = b.width
-    local noise = score.noise(t, m, width)
-    local centre = b.index * width + width / 2
-    local gap = roughness * (centre - last)
-    weight, pull = weight + (weights[place - 1] or 0), pull + (pulls[place - 1] or 0)
-    local fade = 1 / (1 + gap * weight)
-    weight, pull = weight * fade, pull * fade
-    left_weights[place], left_pulls[place], gaps[place] = weight, pull, gap
-    weights[place] = (b.count_left + b.count_right) / noise + width / PRIOR_VARIANCE
-    pulls[place] = (b.total_left + b.total_right) / noise + PRIOR_MEAN * width / PRIOR_VARIANCE
-    last = centre
+-- The balls' widths, their centres, and the noise of a reward in them.
+local function measures(m, c)
+  local widths, centres, noises = {}, {}, {}
+  local depths, indexes = c.depths, c.indexes
+  for place = 1, c.balls do
+    local width = 2 ^ -depths[place]
+    widths[place], centres[place] = width, indexes[place] * width + width / 2
+    noises[place] = score.noise(m, width)
   end
-  weight, pull = 0, 0
-  for place = #balls, 1, -1 do
-    local b = balls[place]
-    weight, pull = weight + weights[place], pull + pulls[place]
-    local all_weight = weight + left_weights[place]
-    b.mean = (pull + left_pulls[place]) / all_weight
-    b.variance = 1 / all_weight
-    local fade = 1 / (1 + gaps[place] * weight)
-    weight, pull = weight * fade, pull * fade
+  return widths, centres, noises
+end
+
+-- Means and variances: a filter over the balls from left to right, and what comes back.
+local function estimate(m, c, widths, centres, noises)
+  local steepness = STEEPNESS * m.lipschitz * STEEPNESS * m.lipschitz
+  local balls = c.balls
+  local counts_left, counts_right = c.counts_left, c.counts_right
+  local totals_left, totals_right = c.totals_left, c.totals_right
+  local means, variances = c.means, c.variances
+  local seen_shared, lefts, gains, pushes, reaches, keeps = {}, {}, {}, {}, {}, {}
+  local mean, slope = PRIOR_MEAN, 0
+  local variance, shared, slope_variance = 1, 0, steepness
+  local last = centres[1]
+  for place = 1, balls do
+    local centre = centres[place]
+    local gap = centre - last
+    last = centre
+    local keep = exp(-gap / PERSISTENCE)
+    local reach = PERSISTENCE * (1 - keep)
+    mean, slope = mean + reach * slope, keep * slope
+    variance = variance + reach * (2 * shared + reach * slope_variance)
+    variance = variance + steepness * PERSISTENCE * (2 * gap - reach * (3 - keep))
+    shared = keep * (shared + reach * slope_variance) + steepness * reach * (1 - keep)
+    slope_variance = keep * keep * slope_variance + steepness * (1 - keep * keep)
+
+    local width, noise = widths[place], noises[place]
+    local weight = (counts_left[place] + counts_right[place]) / noise + width / PRIOR_VARIANCE
+    local pull = (totals_left[place] + totals_right[place]) / noise
+      + PRIOR_MEAN * width / PRIOR_VARIANCE
+    local left = 1 / (1 + variance * weight)
+    local gain, push = weight * left, (pull - weight * mean) * left
+    means[place], variances[place], seen_shared[place] = mean, variance, shared
+    lefts[place], gains[place], pushes[place] = left, gain, push
+    reaches[place], keeps[place] = reach, keep
+    mean, slope = mean + variance * push, slope + shared * push
+    slope_variance = slope_variance - shared * shared * gain
+    variance, shared = variance * left, shared * left
+  end
+
+  local news, slope_news, sure, sure_shared, sure_slope = 0, 0, 0, 0, 0
+  for place = balls, 1, -1 do
+    local left, gain, keep, reach = lefts[place], gains[place], keeps[place], reaches[place]
+    variance, shared = variances[place], seen_shared[place]
+    local lean = shared * gain
+    news = left * news - lean * slope_news + pushes[place]
+    sure = left * left * sure - lean * (2 * left * sure_shared - lean * sure_slope) + gain
+    sure_shared = left * sure_shared - lean * sure_slope
+    means[place] = means[place] + variance * news + shared * slope_news
+    local known = variance * (variance * sure + 2 * shared * sure_shared)
+    known = known + shared * shared * sure_slope
+    variance = variance - known
+    variances[place] = variance > LEAST_VARIANCE and variance or LEAST_VARIANCE
+    slope_news = reach * news + keep * slope_news
+    sure_slope = reach * (reach * sure + 2 * keep * sure_shared) + keep * keep * sure_slope
+    sure_shared = reach * sure + keep * sure_shared
   end
 end
 
 -- The bounds, none above what the slope L allows from any other ball of the curve.
-local function bounds(t, m, balls)
-  local lipschitz = t.lipschitz
-  local ucbs, limits, centres = {}, {}, {}
-  for place = 1, #balls do
-    local b = balls[place]
-    local centre, limit = b.index * b.width + b.width / 2, score.ucb(t, m, b)
-    ucbs[place], centres[place] = limit, centre
-    if place > 1 then
-      limit = math.min(limit, limits[place - 1] + lipschitz * (centre - centres[place - 1]))
-    end
-    limits[place] = limit
+local function bounds(t, m, c, widths, centres, noises)
+  local lipschitz, balls = m.lipschitz, c.balls
+  local ucbs, limits = {}, {}
+  local limit, last = math.huge, 0
+  for place = 1, balls do
+    local flying = c.flying_left[place] + c.flying_right[place]
+    local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noises[place])
+    limit = min(ucb, limit + lipschitz * (centres[place] - last))
+    ucbs[place], limits[place], last = ucb, limit, centres[place]
   end
-  for place = #balls - 1, 1, -1 do
-    local slope = lipschitz * (centres[place + 1] - centres[place])
-    limits[place] = math.min(limits[place], limits[place + 1] + slope)
-  end
-  for place = 1, #balls do
-    ucbs[place] = math.min(ucbs[place], limits[place] + lipschitz * balls[place].width / 2)
+  for place = balls, 1, -1 do
+    limit = min(limits[place], limit + lipschitz * (last - centres[place]))
+    ucbs[place] = min(ucbs[place], limit + lipschitz * widths[place] / 2)
+    last = centres[place]
   end
   return ucbs
 end
 
--- Scores all balls of a curve, ranks those whose bound has moved, and saves it.
-function score.curve(t, m, c)
-  estimate(t, m, c.balls)
-  for place, ucb in ipairs(bounds(t, m, c.balls)) do
-    local b = c.balls[place]
-    if math.abs(ucb - b.ucb) > MOVED then
-      b.ucb = ucb
-      score.place(key.active(t.base, b.depth, b.index), ucb, c.arm)
+-- The arm's balls whose bounds have moved are ranked; the ones that lead, or led, in their
+-- intervals are noted there.
+local function rank_moved(t, c, moved)
+  local fields = {}
+  for number, place in ipairs(moved) do
+    local depth, index = c.depths[place], c.indexes[place]
+    fields[number] = interval.field("a", depth, index)
+    place_in(key.active(t.base, depth, index), c.ucbs[place], c.arm)
+  end
+  local leaders = redis.call("HMGET", key.path(t.base), unpack(fields))
+  for number, place in ipairs(moved) do
+    if interval.outdated(leaders[number], -c.ucbs[place], c.arm) then
+      interval.refresh(t.base, c.depths[place], c.indexes[place])
     end
   end
-  c.step = m.step
+end
+
+-- Scores all balls of a curve and saves it.
+function score.curve(t, m, c)
+  local widths, centres, noises = measures(m, c)
+  estimate(m, c, widths, centres, noises)
+  local moved = {}
+  for place, ucb in ipairs(bounds(t, m, c, widths, centres, noises)) do
+    if math.abs(ucb - c.ucbs[place]) > MOVED then
+      c.ucbs[place] = ucb
+      moved[#moved + 1] = place
+    end
+  end
+  if #moved > 0 then
+    rank_moved(t, c, moved)
+  end
+  c.step, c.scored = m.step, true
+  c.changed.means, c.changed.variances, c.changed.ucbs = true, true, true
   curve.save(t.base, c)
 end

@@ -52,7 +52,7 @@ function tenant.at_revision(tenant_key, revision)
     sums = field[12],
     preset = field[13],
     arms = tonumber(field[14]),
-    lipschitz = tonumber(field[15]),
+    lipschitz = field[15],
     max_depth = tonumber(field[16]),
     noise = field[17],
     horizon = field[18],

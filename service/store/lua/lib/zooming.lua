@@ -5,8 +5,8 @@ local zooming = {}
 -- What is played at x: arm, ball, phase, bound and best mean of the decision, and whether the ball
 -- waits for its split.
 function zooming.decide(t, x, now)
-  local chosen_id, best_mean = interval.choose(t.base, x, t.depth)
-  local chosen = ball.load(t.base, chosen_id)
+  local best, _, best_mean = interval.best_at(t.base, x, t.depth)
+  local chosen = ball.load(t.base, interval.flagged_at(t.base, x, t.depth) or best)
   local d = { ball = chosen.id, phase = chosen.phase, bound = 1, best_mean = best_mean or 0 / 0 }
   -- As it is met: when this very select sets the last arm aside, its reward may still complete it.
   local due = flagged.due(t.base, chosen, now)

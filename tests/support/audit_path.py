@@ -1,0 +1,23 @@
+"""What the hash `path` must say of an interval, whatever a test did."""
+
+import math
+import struct
+from typing import Any
+
+from service.store import keys
+
+
+def check_path(client: Any, base: str, depth: int, index: int) -> None:
+    """The best active ball and the best mean are those that the rankings have first."""
+    found = client.hget(keys.derived(base, "path"), f"a:{depth}:{index}")
+    best, means = (
+        client.zrange(keys.derived(base, kind, depth, index), 0, 0, withscores=True)
+        for kind in ("active", "means")
+    )
+    if not best and not means:
+        assert found is None
+        return
+    score, member, mean = struct.unpack("<dId", found)
+    expected = (best[0][1], *struct.unpack(">I", best[0][0][:4])) if best else (math.inf, 0)
+    assert (score, member) == expected
+    assert mean == -means[0][1] if means else math.isnan(mean)
