@@ -46,6 +46,8 @@ STEP = math.sqrt(2)
 RESCORED = 2
 # A bound that would move by less than this stays where it is.
 MOVED = 1e-4
+# A curve is scored when its variance may have changed by this share, and a bound by `MOVED`.
+NEWS = 0.02
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,13 +125,17 @@ class AdaptiveLearner:
         elif self.config.noise is None:
             self._learn_noise(curve.balls[place], reward, weight=1 / (curve.rewards - 1))
         self._look_ahead()
+        self._note(curve, place, reward)
+        balls_before = len(curve.balls)
         ball = self._refine(curve, place, x)
         half = ball.interval.half_of(x)
         ball.counts[half] += 1.0
         ball.totals[half] += reward
-        self._score(curve)
-        if self.config.lipschitz is None:
-            self._learn_slope(curve.balls, ball)
+        reshaped = len(curve.balls) > balls_before
+        if reshaped or (curve.news >= NEWS and curve.drift > MOVED):
+            self._score(curve)
+            if self.config.lipschitz is None:
+                self._learn_slope(curve.balls, ball)
         ball.known_mean = ball.mean
         self._score_some_stale_curves()
 
@@ -188,6 +194,14 @@ class AdaptiveLearner:
 
     # -- the bounds
 
+    def _note(self, curve: Curve, place: int, reward: float) -> None:
+        """What a reward may do to the bounds of a curve: where much is known, next to nothing."""
+        ball = curve.balls[place]
+        noise = self._noise(ball.width)
+        share = ball.variance / (ball.variance + noise)
+        curve.news += ball.variance / noise
+        curve.drift += share * (abs(reward - ball.mean) + math.sqrt(ball.variance))
+
     def _noise(self, width: float) -> float:
         """The variance of a reward around the mean of a ball of this width."""
         rise = self.lipschitz * width
@@ -211,7 +225,7 @@ class AdaptiveLearner:
             if abs(ucb - ball.ucb) > MOVED:
                 ball.ucb = ucb
                 self._leaders.pop(ball.interval, None)
-        curve.step = self.step
+        curve.step, curve.news, curve.drift = self.step, 0.0, 0.0
 
     def _estimate(self, balls: list[Ball]) -> None:
         estimate(balls, noise=self._noise, lipschitz=self.lipschitz)

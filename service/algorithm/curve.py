@@ -45,6 +45,9 @@ class Curve:
     balls: list[Ball]
     rewards: int = 0
     step: int = 0
+    # Of the rewards since then: how much surer they can make it, and how far they can move it.
+    news: float = 0.0
+    drift: float = 0.0
 
     def at(self, x: float) -> int:
         """The place of the ball that holds `x`."""

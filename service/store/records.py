@@ -79,21 +79,23 @@ class CurveBall:
 class CurveRecord:
     """The curve of an arm: its balls from left to right, kept field by field."""
 
-    HEAD: ClassVar[struct.Struct] = struct.Struct("<Id")
+    HEAD: ClassVar[struct.Struct] = struct.Struct("<Iddd")
 
     step: int
     rewards: float
+    news: float
+    drift: float
     balls: list[CurveBall]
 
     @classmethod
     def unpack(cls, packed: bytes) -> Self:
         """The record from the store's bytes."""
-        step, rewards = cls.HEAD.unpack_from(packed)
+        step, rewards, news, drift = cls.HEAD.unpack_from(packed)
         count = (len(packed) - cls.HEAD.size) // struct.calcsize("<" + CurveBall.FIELDS)
         layout = "<" + "".join(f"{count}{field}" for field in CurveBall.FIELDS)
         values = struct.unpack_from(layout, packed, cls.HEAD.size)
         balls = [CurveBall(*values[place::count]) for place in range(count)]
-        return cls(step=step, rewards=rewards, balls=balls)
+        return cls(step=step, rewards=rewards, news=news, drift=drift, balls=balls)
 
 
 @dataclass(slots=True, kw_only=True)

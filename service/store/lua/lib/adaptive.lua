@@ -78,14 +78,12 @@ end
 
 -- Where a decision's reward goes: never forgotten, since a curve covers every context.
 function adaptive.locate(t, d)
-  local c = curve.load(t.base, d.arm)
-  local place = curve.at(c, d.x)
-  return { curve = c, place = place, id = c.ids[place], phase = ball.ACTIVE }
+  local c = curve.load_at(t.base, d.arm, d.x)
+  return { curve = c, id = c.ids[1], phase = ball.ACTIVE }
 end
 
 function adaptive.credit(t, spot, d, reward)
-  local m, c, place = model.load(t), spot.curve, spot.place
-  curve.land(c, place)
+  local m, c, place = model.load(t), spot.curve, 1
   m.rewards = m.rewards + 1
   m.total = m.total + reward
   c.rewards = c.rewards + 1
@@ -99,12 +97,21 @@ function adaptive.credit(t, spot, d, reward)
     model.learn_noise(m, count, total, reward, noise, 1 / (c.rewards - 1))
   end
   model.look_ahead(t, m)
+  score.note(m, c, place, reward)
+  if not curve.flies_in(c, 1) or refining.due(t, m, c, 1) or score.due(c) then
+    c, place = curve.whole(t.base, c)
+  end
+  curve.land(c, place)
   place = refining.refine(t, m, c, place, d.x)
   curve.add(c, place, d.x, "counts", 1)
   curve.add(c, place, d.x, "totals", reward)
-  score.curve(t, m, c)
-  if t.lipschitz == "auto" then
-    model.learn_slope(t, m, c, place)
+  if score.due(c) then
+    score.curve(t, m, c)
+    if t.lipschitz == "auto" then
+      model.learn_slope(t, m, c, place)
+    end
+  else
+    curve.save(t.base, c)
   end
   score.rank_mean(t, c, place)
   spot.id = c.ids[place]

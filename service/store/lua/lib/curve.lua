@@ -1,13 +1,13 @@
 -- include: interval
--- The packed curve of an arm of the preset `adaptive`: the step it was scored at, its rewards, and
--- its balls from left to right, field by field (all ids, all depths, …): the same layout as
--- records.py. A ball is known by its place in the curve.
+-- The packed curve of an arm of the preset `adaptive`: the step it was scored at, its rewards, what
+-- they may have moved since, and its balls from left to right, field by field (all ids, all depths,
+-- …): the same layout as records.py. A ball is known by its place in the curve.
 --
 -- A curve is loaded whole, or as the slice that is one ball of it; what changed is written where it
 -- stands.
 local curve = {}
 
-local HEAD, HEAD_BYTES, BALL_BYTES = "<I4d", 12, 81
+local HEAD, HEAD_BYTES, BALL_BYTES = "<I4ddd", 28, 81
 -- Name and type of a field, its bytes a ball, and the bytes a ball of all fields before it.
 local FIELDS = {
   { "ids", "I4", 4, 0 },
@@ -37,7 +37,7 @@ end
 -- So many balls from this place on.
 local function slice(packed, arm, first, balls)
   local c = { arm = arm, first = first, balls = balls, all = balls_in(packed), changed = {} }
-  c.step, c.rewards = struct.unpack(HEAD, packed)
+  c.step, c.rewards, c.news, c.drift = struct.unpack(HEAD, packed)
   for _, field in ipairs(FIELDS) do
     local layout = "<" .. string.rep(field[2], balls)
     local values = { struct.unpack(layout, packed, offset(field, first, c.all) + 1) }
@@ -63,11 +63,11 @@ end
 
 -- The curve of an arm that is tried for the first time.
 function curve.new(arm, id, mean, variance, ucb, step)
-  local c = { arm = arm, first = 1, balls = 1, all = 1, step = step, rewards = 0, reshaped = true }
+  local c = { arm = arm, first = 1, balls = 1, all = 1, changed = {}, reshaped = true }
+  c.step, c.rewards, c.news, c.drift = step, 0, 0, 0
   for _, field in ipairs(FIELDS) do
     c[field[1]] = { 0 }
   end
-  c.changed = {}
   c.ids[1], c.means[1], c.variances[1], c.ucbs[1] = id, mean, variance, ucb
   return c
 end
@@ -88,10 +88,17 @@ function curve.load_at(base, arm, x)
   return slice(packed, arm, place, 1)
 end
 
--- Writes the fields named in `changed`, and step and rewards if `scored`; all of it after a split.
+-- The whole of a curve that was loaded as a slice, and where in it the slice is.
+function curve.whole(base, c)
+  local all = curve.load(base, c.arm)
+  all.step, all.rewards, all.news, all.drift = c.step, c.rewards, c.news, c.drift
+  return all, c.first
+end
+
+-- Writes the head and the fields named in `changed`; all of it if the curve was split.
 function curve.save(base, c)
   local name = key.curve(base, c.arm)
-  local head = struct.pack(HEAD, c.step, c.rewards)
+  local head = struct.pack(HEAD, c.step, c.rewards, c.news, c.drift)
   local parts = { head }
   for _, field in ipairs(FIELDS) do
     if c.reshaped or c.changed[field[1]] then
@@ -105,7 +112,7 @@ function curve.save(base, c)
   end
   if c.reshaped then
     redis.call("SET", name, table.concat(parts))
-  elseif c.scored then
+  else
     redis.call("SETRANGE", name, 0, head)
   end
 end
@@ -143,6 +150,11 @@ local function land_in(c, place, left)
     end
   end
   return left
+end
+
+-- Whether a play in flight is all in this ball.
+function curve.flies_in(c, place)
+  return c.flying_left[place] + c.flying_right[place] >= 1
 end
 
 -- A play is no longer in flight: in this ball, or as near as splits have spread it.

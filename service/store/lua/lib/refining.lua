@@ -49,18 +49,20 @@ local function balance(t, c, next_ball)
   return next_ball
 end
 
+-- Whether the ball is wider than its rewards, and one more, can tell.
+function refining.due(t, m, c, place)
+  local _, doublings = math.frexp(c.rewards)
+  local deepest = math.min(FIRST_DEPTH + doublings - 1, t.max_depth)
+  local count = c.counts_left[place] + c.counts_right[place] + 1
+  local rise = m.lipschitz * curve.width(c, place)
+  return c.all < MOST_BALLS and c.depths[place] < deepest and count * rise * rise > m.variance
+end
+
 -- Splits at x until the ball is as narrow as its rewards can tell, and then around it. Returns the
 -- place of the ball that holds x then.
 function refining.refine(t, m, c, place, x)
-  local _, doublings = math.frexp(c.rewards)
-  local deepest = math.min(FIRST_DEPTH + doublings - 1, t.max_depth)
   local before, next_ball
-  while c.balls < MOST_BALLS do
-    local count = c.counts_left[place] + c.counts_right[place] + 1
-    local rise = m.lipschitz * curve.width(c, place)
-    if c.depths[place] >= deepest or count * rise * rise <= m.variance then
-      break
-    end
+  while refining.due(t, m, c, place) do
     before = before or { unpack(c.depths) }
     local right = curve.in_right_half(c, place, x)
     next_ball = split(t, c, place, next_ball or tenant.count(t.key, "next_ball", 0))

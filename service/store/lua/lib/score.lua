@@ -10,15 +10,16 @@ local score = { PRIOR_MEAN = 0.5, PRIOR_VARIANCE = 1 / 12 }
 local PRIOR_MEAN, PRIOR_VARIANCE = score.PRIOR_MEAN, score.PRIOR_VARIANCE
 local STEEPNESS, PERSISTENCE = 2.0, 0.03
 local LEAST_VARIANCE = 1e-15
-local TRUSTED, MOVED = 1000, 1e-4
+local TRUSTED, MOVED, NEWS = 1000, 1e-4, 0.02
 local exp, log, min, sqrt = math.exp, math.log, math.min, math.sqrt
 
 local function member(arm)
   return struct.pack(">I4", arm)
 end
 
+-- Returns 1 if this is new, 0 if it was so before.
 local function place_in(sorted_set, value, arm)
-  redis.call("ZADD", sorted_set, string.format("%.17g", -value), member(arm))
+  return redis.call("ZADD", sorted_set, "CH", string.format("%.17g", -value), member(arm))
 end
 
 -- Ranks a ball by its UCB.
@@ -31,8 +32,9 @@ end
 -- Ranks a ball by its mean.
 function score.rank_mean(t, c, place)
   local depth, index = c.depths[place], c.indexes[place]
-  place_in(key.means(t.base, depth, index), c.means[place], c.arm)
-  interval.refresh(t.base, depth, index)
+  if place_in(key.means(t.base, depth, index), c.means[place], c.arm) > 0 then
+    interval.refresh(t.base, depth, index)
+  end
 end
 
 -- Takes a ball that is split out of both rankings.
@@ -160,6 +162,19 @@ local function rank_moved(t, c, moved)
   end
 end
 
+-- Notes what a reward may do to the bounds of a curve.
+function score.note(m, c, place, reward)
+  local variance, noise = c.variances[place], score.noise(m, curve.width(c, place))
+  local share = variance / (variance + noise)
+  c.news = c.news + variance / noise
+  c.drift = c.drift + share * (math.abs(reward - c.means[place]) + sqrt(variance))
+end
+
+-- Whether what was noted is enough.
+function score.due(c)
+  return c.reshaped or (c.news >= NEWS and c.drift > MOVED)
+end
+
 -- Scores all balls of a curve and saves it.
 function score.curve(t, m, c)
   local widths, centres, noises = measures(m, c)
@@ -174,7 +189,7 @@ function score.curve(t, m, c)
   if #moved > 0 then
     rank_moved(t, c, moved)
   end
-  c.step, c.scored = m.step, true
+  c.step, c.news, c.drift = m.step, 0, 0
   c.changed.means, c.changed.variances, c.changed.ucbs = true, true, true
   curve.save(t.base, c)
 end
