@@ -54,11 +54,8 @@ class ModelRecord(Packed):
 class CurveBall:
     """A ball of an arm's curve; counts, sums and plays in flight for each half of its interval."""
 
-    FIELDS: ClassVar[str] = "IBIddddddddd"
+    FIELDS: ClassVar[str] = "dddddddddIBI"
 
-    id: int
-    depth: int
-    index: int
     count_left: float
     count_right: float
     total_left: float
@@ -68,6 +65,9 @@ class CurveBall:
     mean: float
     variance: float
     ucb: float
+    id: int
+    depth: int
+    index: int
 
     @property
     def interval(self) -> Interval:

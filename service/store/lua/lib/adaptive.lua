@@ -50,7 +50,6 @@ local function let_fly(t, m, c, place, x)
   c.ucbs[place] = math.min(c.ucbs[place], ucb)
   c.changed.ucbs = true
   score.rank(t, c, place)
-  curve.save(t.base, c)
 end
 
 -- What is played at x: arm, ball, phase, bound and best mean of the decision.
@@ -63,10 +62,12 @@ function adaptive.decide(t, x)
     local c = new_arm(t, m)
     model.save(t, m)
     let_fly(t, m, c, 1, x)
+    curve.save(t.base, c)
     d.arm, d.ball, d.phase, d.bound = c.arm, ROOT, ball.FLAGGED, 1
   else
     local c = curve.load_at(t.base, arm, x)
     let_fly(t, m, c, 1, x)
+    curve.save_changed(t.base, c)
     d.arm, d.ball, d.phase = arm, c.ids[1], ball.ACTIVE
     -- The UCB is that of the ball's centre; away from it a mean may be higher.
     d.bound = math.min(-minus_ucb + m.lipschitz * curve.width(c, 1) / 2, 1)
@@ -111,7 +112,8 @@ function adaptive.credit(t, spot, d, reward)
       model.learn_slope(t, m, c, place)
     end
   else
-    curve.save(t.base, c)
+    c.changed.head = true
+    curve.save_changed(t.base, c)
   end
   score.rank_mean(t, c, place)
   spot.id = c.ids[place]

@@ -8,22 +8,23 @@
 local curve = {}
 
 local HEAD, HEAD_BYTES, BALL_BYTES = "<I4ddd", 28, 81
--- Name and type of a field, its bytes a ball, and the bytes a ball of all fields before it.
+-- Name and type of a field, its bytes a ball, and the bytes a ball of all fields before it; first
+-- what each reward may change.
 local FIELDS = {
-  { "ids", "I4", 4, 0 },
-  { "depths", "B", 1, 4 },
-  { "indexes", "I4", 4, 5 },
-  { "counts_left", "d", 8, 9 },
-  { "counts_right", "d", 8, 17 },
-  { "totals_left", "d", 8, 25 },
-  { "totals_right", "d", 8, 33 },
-  { "flying_left", "d", 8, 41 },
-  { "flying_right", "d", 8, 49 },
-  { "means", "d", 8, 57 },
-  { "variances", "d", 8, 65 },
-  { "ucbs", "d", 8, 73 },
+  { "counts_left", "d", 8, 0 },
+  { "counts_right", "d", 8, 8 },
+  { "totals_left", "d", 8, 16 },
+  { "totals_right", "d", 8, 24 },
+  { "flying_left", "d", 8, 32 },
+  { "flying_right", "d", 8, 40 },
+  { "means", "d", 8, 48 },
+  { "variances", "d", 8, 56 },
+  { "ucbs", "d", 8, 64 },
+  { "ids", "I4", 4, 72 },
+  { "depths", "B", 1, 76 },
+  { "indexes", "I4", 4, 77 },
 }
-local DEPTHS, INDEXES = FIELDS[2], FIELDS[3]
+local STATE, DEPTHS, INDEXES = 9, FIELDS[11], FIELDS[12]
 
 local function balls_in(packed)
   return (#packed - HEAD_BYTES) / BALL_BYTES
@@ -95,25 +96,43 @@ function curve.whole(base, c)
   return all, c.first
 end
 
--- Writes the head and the fields named in `changed`; all of it if the curve was split.
+local function packed_field(c, field)
+  return struct.pack("<" .. string.rep(field[2], c.balls), unpack(c[field[1]]))
+end
+
+local function packed_head(c)
+  return struct.pack(HEAD, c.step, c.rewards, c.news, c.drift)
+end
+
+-- Head and fields up to this one of a whole curve, in one piece.
+local function packed_up_to(c, last)
+  local parts = { packed_head(c) }
+  for number = 1, last do
+    parts[number + 1] = packed_field(c, FIELDS[number])
+  end
+  return table.concat(parts)
+end
+
+-- After it was scored.
 function curve.save(base, c)
   local name = key.curve(base, c.arm)
-  local head = struct.pack(HEAD, c.step, c.rewards, c.news, c.drift)
-  local parts = { head }
+  if c.reshaped then
+    redis.call("SET", name, packed_up_to(c, #FIELDS))
+  else
+    redis.call("SETRANGE", name, 0, packed_up_to(c, STATE))
+  end
+end
+
+-- Where just one ball has changed: the fields named in `changed`, and the head if that is.
+function curve.save_changed(base, c)
+  local name = key.curve(base, c.arm)
   for _, field in ipairs(FIELDS) do
-    if c.reshaped or c.changed[field[1]] then
-      local part = struct.pack("<" .. string.rep(field[2], c.balls), unpack(c[field[1]]))
-      if c.reshaped then
-        parts[#parts + 1] = part
-      else
-        redis.call("SETRANGE", name, offset(field, c.first, c.all), part)
-      end
+    if c.changed[field[1]] then
+      redis.call("SETRANGE", name, offset(field, c.first, c.all), packed_field(c, field))
     end
   end
-  if c.reshaped then
-    redis.call("SET", name, table.concat(parts))
-  else
-    redis.call("SETRANGE", name, 0, head)
+  if c.changed.head then
+    redis.call("SETRANGE", name, 0, packed_head(c))
   end
 end
 

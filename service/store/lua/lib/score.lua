@@ -190,6 +190,5 @@ function score.curve(t, m, c)
     rank_moved(t, c, moved)
   end
   c.step, c.news, c.drift = m.step, 0, 0
-  c.changed.means, c.changed.variances, c.changed.ucbs = true, true, true
   curve.save(t.base, c)
 end
