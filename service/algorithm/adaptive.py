@@ -27,16 +27,16 @@ LEAST_COST = 0.05
 # in powers of two.
 FUTURE = 2
 # The noise that is learned: how much evidence a new value takes, and when half of the evidence is
-# dropped. A squared residual counts up to 1, or so many times what was expected if that is more.
+# dropped. A squared residual counts up to `LARGE_SQUARE`, or `SURPRISE` times what was expected.
 LEAST_NOISE = 1e-12
 EVIDENCE = 4.0
 MOST_EVIDENCE = 64.0
+LARGE_SQUARE = 0.5
 SURPRISE = 25.0
-# The slope L that is learned: how many standard deviations make a mean sure, how many times a
-# ball's own rise is nothing to go by, and the evidence for the noise that it takes.
+# The slope L that is learned: how many standard deviations make a mean sure, and how many times a
+# ball's own rise is nothing to go by.
 SURELY = 2.0
 RISE = 2.0
-SETTLED = 16.0
 # Rewards may never come: plays in flight count by the share that was answered so far, of all plays
 # and this many that are taken to have been.
 TRUSTED = 1000
@@ -228,7 +228,10 @@ class AdaptiveLearner:
         curve.step, curve.news, curve.drift = self.step, 0.0, 0.0
 
     def _estimate(self, balls: list[Ball]) -> None:
-        estimate(balls, noise=self._noise, lipschitz=self.lipschitz)
+        # Rewards of more than 1 on average: the range was told wrongly, and means may be anywhere.
+        average = self._reward_total / self._rewards
+        scale = max(average * average, 1.0)
+        estimate(balls, noise=self._noise, lipschitz=self.lipschitz, scale=scale)
 
     def _bounds(self, balls: list[Ball]) -> list[float]:
         """The UCBs, none above what the slope L allows from any other ball of the curve."""
@@ -312,7 +315,7 @@ class AdaptiveLearner:
         residual = reward - (ball.totals[0] + ball.totals[1]) / count
         square = residual * residual * count / (count + 1)
         self._evidence += weight
-        self._squares += weight * min(square, max(SURPRISE * self._noise(ball.width), 1.0))
+        self._squares += weight * min(square, max(SURPRISE * self._noise(ball.width), LARGE_SQUARE))
         variance = max(self._squares / self._evidence, LEAST_NOISE)
         moved = max(variance / self.variance, self.variance / variance)
         if self._evidence >= EVIDENCE and moved > STEP:
@@ -324,7 +327,7 @@ class AdaptiveLearner:
 
     def _learn_slope(self, balls: list[Ball], ball: Ball) -> None:
         """A mean that is surely above what L allows from another ball shows L to be too small."""
-        if self.config.noise is None and self._evidence < SETTLED:
+        if self.config.noise is None and self._evidence < EVIDENCE:
             return
         limit = min(
             other.mean

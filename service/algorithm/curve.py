@@ -75,18 +75,21 @@ class Curve:
                 return
 
 
-def estimate(balls: list[Ball], *, noise: Callable[[float], float], lipschitz: float) -> None:
+def estimate(
+    balls: list[Ball], *, noise: Callable[[float], float], lipschitz: float, scale: float
+) -> None:
     """Mean and variance of each ball, given the rewards of all.
 
     A curve is taken to be a mean with a slope that comes and goes (Ornstein and Uhlenbeck's
     process): a Kalman filter runs over the balls from left to right, and what they learn from
     those to their right comes back as Bryson and Frazier have it. `noise` tells the variance of a
-    reward in a ball of a width.
+    reward in a ball of a width, `scale` how many times the usual variance a mean has beforehand.
     """
+    prior = PRIOR_VARIANCE * scale
     steepness = STEEPNESS * lipschitz * STEEPNESS * lipschitz
     # Of mean and slope: what is expected, their variances, and their covariance.
     mean, slope = PRIOR_MEAN, 0.0
-    variance, shared, slope_variance = 1.0, 0.0, steepness
+    variance, shared, slope_variance = scale, 0.0, steepness
     seen = []
     last = balls[0].centre
     for ball in balls:
@@ -101,8 +104,8 @@ def estimate(balls: list[Ball], *, noise: Callable[[float], float], lipschitz: f
         slope_variance = keep * keep * slope_variance + steepness * (1 - keep * keep)
 
         width, blur = ball.width, noise(ball.width)
-        weight = (ball.counts[0] + ball.counts[1]) / blur + width / PRIOR_VARIANCE
-        pull = (ball.totals[0] + ball.totals[1]) / blur + PRIOR_MEAN * width / PRIOR_VARIANCE
+        weight = (ball.counts[0] + ball.counts[1]) / blur + width / prior
+        pull = (ball.totals[0] + ball.totals[1]) / blur + PRIOR_MEAN * width / prior
         left = 1 / (1 + variance * weight)
         gain, push = weight * left, (pull - weight * mean) * left
         seen.append((mean, variance, shared, left, gain, push, reach, keep))

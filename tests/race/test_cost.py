@@ -26,7 +26,8 @@ MOST_COMMANDS = 24
 # UNLINK frees in the background, BITPOS scans an arm set at a bit an arm (6 KB for 50,000 arms).
 CHEAP = {
     "append", "bitfield", "bitpos", "evalsha", "getrange", "get", "hdel", "hget", "hincrby",
-    "hmget", "hset", "pexpire", "set", "setbit", "setrange", "zadd", "zrange", "zrem", "zrevrangebyscore",
+    "hmget", "hset", "pexpire", "set", "setbit", "setrange", "zadd", "zrange", "zrem",
+    "zrevrangebyscore",
 }  # fmt: skip
 
 

@@ -4,8 +4,9 @@ local model = {}
 
 local COUNTS, NUMBERS = "<I4I4I4I4d", "<ddddddd"
 local FUTURE = 2
-local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE, SURPRISE = 1e-12, 4.0, 64.0, 25.0
-local SURELY, RISE, SETTLED = 2.0, 2.0, 16.0
+local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE = 1e-12, 4.0, 64.0
+local LARGE_SQUARE, SURPRISE = 0.5, 25.0
+local SURELY, RISE = 2.0, 2.0
 local STEP = math.sqrt(2)
 
 function model.load(t)
@@ -50,7 +51,7 @@ function model.learn_noise(m, count, total, reward, noise, weight)
   local residual = reward - total / count
   local square = residual * residual * count / (count + 1)
   m.evidence = m.evidence + weight
-  m.squares = m.squares + weight * math.min(square, math.max(SURPRISE * noise, 1))
+  m.squares = m.squares + weight * math.min(square, math.max(SURPRISE * noise, LARGE_SQUARE))
   local variance = math.max(m.squares / m.evidence, LEAST_NOISE)
   local moved = math.max(variance / m.variance, m.variance / variance)
   if m.evidence >= EVIDENCE and moved > STEP then
@@ -64,7 +65,7 @@ end
 
 -- A mean that is surely above what L allows from another ball shows L to be too small.
 function model.learn_slope(t, m, c, place)
-  if t.noise == "auto" and m.evidence < SETTLED then
+  if t.noise == "auto" and m.evidence < EVIDENCE then
     return
   end
   local width = 2 ^ -c.depths[place]

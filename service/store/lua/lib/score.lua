@@ -72,6 +72,9 @@ end
 
 -- Means and variances: a filter over the balls from left to right, and what comes back.
 local function estimate(m, c, widths, centres, noises)
+  local average = m.total / m.rewards
+  local scale = math.max(average * average, 1)
+  local prior = PRIOR_VARIANCE * scale
   local steepness = STEEPNESS * m.lipschitz * STEEPNESS * m.lipschitz
   local balls = c.balls
   local counts_left, counts_right = c.counts_left, c.counts_right
@@ -79,7 +82,7 @@ local function estimate(m, c, widths, centres, noises)
   local means, variances = c.means, c.variances
   local seen_shared, lefts, gains, pushes, reaches, keeps = {}, {}, {}, {}, {}, {}
   local mean, slope = PRIOR_MEAN, 0
-  local variance, shared, slope_variance = 1, 0, steepness
+  local variance, shared, slope_variance = scale, 0, steepness
   local last = centres[1]
   for place = 1, balls do
     local centre = centres[place]
@@ -94,9 +97,8 @@ local function estimate(m, c, widths, centres, noises)
     slope_variance = keep * keep * slope_variance + steepness * (1 - keep * keep)
 
     local width, noise = widths[place], noises[place]
-    local weight = (counts_left[place] + counts_right[place]) / noise + width / PRIOR_VARIANCE
-    local pull = (totals_left[place] + totals_right[place]) / noise
-      + PRIOR_MEAN * width / PRIOR_VARIANCE
+    local weight = (counts_left[place] + counts_right[place]) / noise + width / prior
+    local pull = (totals_left[place] + totals_right[place]) / noise + PRIOR_MEAN * width / prior
     local left = 1 / (1 + variance * weight)
     local gain, push = weight * left, (pull - weight * mean) * left
     means[place], variances[place], seen_shared[place] = mean, variance, shared
