@@ -151,13 +151,15 @@ def _add_simulate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     simulate.add_argument(
         "--only",
         metavar="LEARNER",
-        help="with --compare: just this row of its table, such as adaptive",
+        action="append",
+        default=[],
+        help="with --compare: just this row of its table, such as adaptive; may be repeated",
     )
     simulate.set_defaults(run=_simulate)
 
 
 def _simulate(
-    *, compare: bool, with_long: bool, only: str | None, with_engine: bool, **flags: Any
+    *, compare: bool, with_long: bool, only: list[str], with_engine: bool, **flags: Any
 ) -> None:
     if compare:
         from loadtest.simulation.compare import compare as run_comparison

@@ -77,15 +77,18 @@ def compare(
     folder: Path,
     docs: Path | None,
     with_long: bool = False,
-    only: str | None = None,
+    only: Sequence[str] = (),
 ) -> None:
     """Plays what is missing in the folder; with `docs`, its figure and tables are renewed."""
-    if only is not None and only not in {*OURS, *ABLATIONS, *PEERS}:
-        known = ", ".join([*OURS, *ABLATIONS, *PEERS])
-        raise BadSetting(f"There is no learner '{only}' to compare: take one of {known}.")
+    known = [*OURS, *ABLATIONS, *PEERS]
+    for learner in only:
+        if learner not in known:
+            raise BadSetting(
+                f"There is no learner '{learner}' to compare: take one of {'; '.join(known)}."
+            )
 
     def wanted(matches: list[Match]) -> list[Match]:
-        return [match for match in matches if only in (None, match.learner)]
+        return [match for match in matches if not only or match.learner in only]
 
     if docs is not None:
         _check_page(docs / "RESULTS.md")

@@ -13,7 +13,7 @@ from loadtest.simulation.scores import Scores
 
 _COLUMNS = 4
 # Okabe and Ito's colours, which colour-blind readers can tell apart; ours are drawn bold.
-_COLOURS = ("#0072B2", "#56B4E9", "#88CCEE", "#999999", "#E69F00", "#CC79A7", "#009E73", "#D55E00",
+_COLOURS = ("#0072B2", "#56B4E9", "#999999", "#E69F00", "#CC79A7", "#009E73", "#D55E00",
             "#F0E442", "#000000", "#CCCCCC")  # fmt: skip
 _STYLE: Any = {
     "font.size": 9,

@@ -16,7 +16,8 @@ def put(service: Service, tenant: str, config: dict[str, Any]) -> Any:
 def test_a_tenant_needs_nothing_but_its_arms(service: Service) -> None:
     """What is left out is learned, and the configuration says so."""
     config = put(service, "bare", {"arms": 3}).json()["config"]
-    assert config.items() >= {"preset": "adaptive", "noise": "auto", "horizon": None}.items()
+    learned = {"noise": "auto", "lipschitz": "auto", "horizon": None}
+    assert config.items() >= ({"preset": "adaptive"} | learned).items()
     assert not config.keys() & {"buckets", "similarity", "patience"}
 
 
@@ -36,6 +37,7 @@ def test_the_paper_must_be_told_noise_and_horizon(
 ) -> None:
     body = CONFIG | {"preset": preset}
     assert_problem(put(service, "odd", body | {field: None}), 422, field, preset)
+    assert_problem(put(service, "odd", body | {"lipschitz": "auto"}), 422, "lipschitz", preset)
     del body[field]
     assert_problem(put(service, "odd", body), 422, field, preset)
 

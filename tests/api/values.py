@@ -95,7 +95,7 @@ GOOD: dict[str, list[str]] = {
     "horizon": ["2", str(10**12)],
     "noise": ["0", "0.0", "-0.0", "-0", "1000", "5e-324", "1e-400"],
     "preset": ['"adaptive"', '"paper"', '"simulation"'],
-    "lipschitz": ["0.001", "1000", '"auto"', "null"],
+    "lipschitz": ["0.001", "1000", "null"],
     "buckets": ["1", "1024", "null"],
     "neighbours": ["1", str(10**6), "null"],
     "grid": ["1", "10000", "null"],

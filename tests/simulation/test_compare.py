@@ -216,5 +216,8 @@ def test_one_learner_alone(
     assert main(["simulate", *size, "--only", "adaptive"]) == 0
     assert {row["learner"] for row in rows(tmp_path, "compare.csv")} == {"adaptive"}
     assert "| `adaptive` |" in capsys.readouterr().out
+    two = ["--only", "adaptive", "--only", "a random arm"]
+    assert main(["simulate", *size, *two]) == 0
+    assert {row["learner"] for row in rows(tmp_path, "compare.csv")} == {two[1], two[3]}
     assert main(["simulate", *size, "--only", "oracle"]) == 1
     assert "no learner 'oracle'" in capsys.readouterr().err
