@@ -19,7 +19,7 @@ from service.api.schemas import TenantConfig
 from service.embedded import PrivateStore
 from service.errors import ZoomingError
 from service.splitter import Splitter
-from service.store import Store, Tenant, new_decision_id
+from service.store import Store, Tenant, new_attempt, new_decision_id
 
 # Invented time: nothing expires while the runs go on.
 _NOW_MS = 1_700_000_000_000
@@ -60,7 +60,7 @@ async def _step(store: Store, fleet: Sequence["Tandem"], trial: int) -> None:
         given.append(tandem.reward_of(trial, arm=answer.arm, ball=answer.ball))
     # A select that finds a ball full has its split made before the next step.
     await _split(fleet, [answer.due for answer in selected if answer is not None])
-    rewarded = await store.reward_all(given, now_ms=_NOW_MS)
+    rewarded = await store.reward_all(given, now_ms=_NOW_MS, attempt=new_attempt())
     await _split(fleet, [answer.due for answer in rewarded])
 
 

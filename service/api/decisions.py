@@ -1,19 +1,34 @@
 """`/select` and `/reward`: a context enters here, becomes one step in the store, is answered."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Literal, cast
+from typing import cast
 
 from fastapi import APIRouter, Request
 
+from service import store
 from service.api.context import Context, Here, Key, clock_ms
-from service.api.problems import responses
-from service.api.schemas import RewardAnswer, RewardRequest, Selection, SelectRequest
-from service.errors import Conflict, Late, UnknownDecision
-from service.store import Rewarded, Selected, Tenant, new_decision_id
+from service.api.decision_schemas import (
+    NotRewarded,
+    NotSelected,
+    Phase,
+    Refused,
+    RewardAnswer,
+    RewardBatch,
+    Rewarded,
+    RewardRequest,
+    Rewards,
+    SelectBatch,
+    Selected,
+    Selection,
+    Selections,
+    SelectRequest,
+)
+from service.api.problems import problem_of, responses
+from service.errors import Conflict, Late, Refusal, UnknownDecision
+from service.store import Tenant, new_attempt, new_decision_id
 
 router = APIRouter(tags=["decisions"])
-
-Phase = Literal["active", "flagged"]
 
 
 @router.post("/select", responses=responses(401, 403, 404, 409, 413, 422, 503))
@@ -23,15 +38,89 @@ async def select(body: SelectRequest, request: Request, here: Here, key: Key) ->
     decision_id = body.decision_id or new_decision_id(now_ms)
     request.state.tenant, request.state.decision_id = body.tenant, decision_id
 
-    async def step(tenant: Tenant) -> tuple[Tenant, Selected | None]:
+    async def step(tenant: Tenant) -> tuple[Tenant, store.Selected | None]:
         return tenant, await here.store.select(
             tenant, decision_id=decision_id, x=body.context, now_ms=now_ms
         )
 
     tenant, selected = await here.with_tenant(body.tenant, key, step)
     if selected is None:
-        raise Conflict(f"The decision '{decision_id}' was made for another context; use a new id.")
+        raise _other_context(decision_id)
     await _split_if_due(here, tenant, selected.due, decision_id)
+    return _selection(tenant, decision_id, selected)
+
+
+@router.post("/select/batch", responses=responses(401, 403, 404, 413, 422, 503))
+async def select_batch(body: SelectBatch, request: Request, here: Here, key: Key) -> Selections:
+    """Up to 1,000 contexts in one call, each with its own status, in the order given.
+
+    One item that is not valid, and none is taken. Repeat it safely by sending ids of your own.
+    """
+    now_ms = clock_ms()
+    request.state.tenant = body.tenant
+    ids = [item.decision_id or new_decision_id(now_ms) for item in body.items]
+
+    async def step(tenant: Tenant) -> tuple[Tenant, list[store.Selected | None]]:
+        wanted = [(tenant, id_, item.context) for id_, item in zip(ids, body.items, strict=True)]
+        return tenant, await here.store.select_all(wanted, now_ms=now_ms)
+
+    tenant, found = await here.with_tenant(body.tenant, key, step)
+    await _split_all(here, tenant, [one.due if one else None for one in found], ids)
+    items: list[Selected | NotSelected] = []
+    for decision_id, selected in zip(ids, found, strict=True):
+        if selected is None:
+            problem = problem_of(_other_context(decision_id))
+            items.append(NotSelected(decision_id=decision_id, problem=problem))
+        else:
+            selection = _selection(tenant, decision_id, selected)
+            items.append(Selected(**selection.model_dump()))
+    return Selections(items=items)
+
+
+@router.post("/reward", responses=responses(401, 403, 404, 409, 410, 413, 422, 503))
+async def reward(body: RewardRequest, request: Request, here: Here, key: Key) -> RewardAnswer:
+    """The reward of a decision, counted once however often it is sent."""
+    request.state.tenant, request.state.decision_id = body.tenant, body.decision_id
+
+    async def step(tenant: Tenant) -> tuple[Tenant, store.Rewarded]:
+        return tenant, await here.store.reward(
+            tenant, decision_id=body.decision_id, reward=body.reward, now_ms=clock_ms()
+        )
+
+    tenant, rewarded = await here.with_tenant(body.tenant, key, step)
+    if refusal := _refusal(tenant, rewarded):
+        raise refusal
+    await _split_if_due(here, tenant, rewarded.due, body.decision_id)
+    return _answer(rewarded)
+
+
+@router.post("/reward/batch", responses=responses(401, 403, 404, 413, 422, 503))
+async def reward_batch(body: RewardBatch, request: Request, here: Here, key: Key) -> Rewards:
+    """Up to 1,000 rewards in one call, each with its own status, in the order given.
+
+    One item that is not valid, and none is taken. Repeat it safely: a reward is counted once.
+    """
+    request.state.tenant = body.tenant
+    ids = [item.decision_id for item in body.items]
+    attempt = new_attempt()
+
+    async def step(tenant: Tenant) -> tuple[Tenant, list[store.Rewarded]]:
+        given = [(tenant, item.decision_id, item.reward) for item in body.items]
+        return tenant, await here.store.reward_all(given, now_ms=clock_ms(), attempt=attempt)
+
+    tenant, found = await here.with_tenant(body.tenant, key, step)
+    await _split_all(here, tenant, [rewarded.due for rewarded in found], ids)
+    items: list[Rewarded | NotRewarded] = []
+    for decision_id, rewarded in zip(ids, found, strict=True):
+        if refusal := _refusal(tenant, rewarded):
+            status, problem = cast(Refused, rewarded.status), problem_of(refusal)
+            items.append(NotRewarded(decision_id=decision_id, status=status, problem=problem))
+        else:
+            items.append(Rewarded(decision_id=decision_id, **_answer(rewarded).model_dump()))
+    return Rewards(items=items)
+
+
+def _selection(tenant: Tenant, decision_id: str, selected: store.Selected) -> Selection:
     expires_ms = selected.at_ms + tenant.window_ms
     return Selection(
         decision_id=decision_id,
@@ -43,34 +132,37 @@ async def select(body: SelectRequest, request: Request, here: Here, key: Key) ->
     )
 
 
-@router.post("/reward", responses=responses(401, 403, 404, 409, 410, 413, 422, 503))
-async def reward(body: RewardRequest, request: Request, here: Here, key: Key) -> RewardAnswer:
-    """The reward of a decision, counted once however often it is sent."""
-    request.state.tenant, request.state.decision_id = body.tenant, body.decision_id
+def _other_context(decision_id: str) -> Conflict:
+    return Conflict(f"The decision '{decision_id}' was made for another context; use a new id.")
 
-    async def step(tenant: Tenant) -> tuple[Tenant, Rewarded]:
-        return tenant, await here.store.reward(
-            tenant, decision_id=body.decision_id, reward=body.reward, now_ms=clock_ms()
-        )
 
-    tenant, rewarded = await here.with_tenant(body.tenant, key, step)
+def _answer(rewarded: store.Rewarded) -> RewardAnswer:
+    if rewarded.status == "duplicate":
+        return RewardAnswer(status="duplicate")
+    return RewardAnswer(status="applied", ball=rewarded.ball, phase=cast(Phase, rewarded.phase))
+
+
+def _refusal(tenant: Tenant, rewarded: store.Rewarded) -> Refusal | None:
     match rewarded.status:
         case "unknown_decision":
-            raise UnknownDecision
+            return UnknownDecision()
         case "conflict":
-            raise Conflict(
+            return Conflict(
                 f"This decision was already rewarded with {rewarded.stands}, which stands."
             )
         case "late":
             window = tenant.settings["reward_window_seconds"]
-            raise Late(f"Rewards of this tenant are taken within {window} seconds of the select.")
-        case "duplicate":
-            return RewardAnswer(status="duplicate")
+            return Late(f"Rewards of this tenant are taken within {window} seconds of the select.")
         case _:
-            await _split_if_due(here, tenant, rewarded.due, body.decision_id)
-            return RewardAnswer(
-                status="applied", ball=rewarded.ball, phase=cast(Phase, rewarded.phase)
-            )
+            return None
+
+
+async def _split_all(
+    here: Context, tenant: Tenant, due: Sequence[int | None], ids: Sequence[str]
+) -> None:
+    """Each ball that was found full, once, for the first item that found it so."""
+    for ball in dict.fromkeys(ball for ball in due if ball is not None):
+        await _split_if_due(here, tenant, ball, ids[due.index(ball)])
 
 
 async def _split_if_due(here: Context, tenant: Tenant, ball: int | None, decision_id: str) -> None:

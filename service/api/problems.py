@@ -34,6 +34,11 @@ def problem(
     )
 
 
+def problem_of(refusal: Refusal) -> Problem:
+    """What a call that is refused would be told, for an item of a batch."""
+    return Problem(title=refusal.title, status=refusal.status, detail=refusal.detail)
+
+
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For the OpenAPI texts: these statuses answer with a problem."""
     return {

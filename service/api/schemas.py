@@ -274,43 +274,6 @@ class Partition(BaseModel):
     balls: list[Ball]
 
 
-class SelectRequest(Strict):
-    """A context that wants an arm."""
-
-    tenant: TenantName
-    context: float = Field(ge=0, le=1, allow_inf_nan=False, examples=[0.42])
-    decision_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(
-        default=None, description="Your own id; a repeat with the same id gets the first answer"
-    )
-
-
-class Selection(BaseModel):
-    """The arm to play, and the id under which its reward is awaited."""
-
-    decision_id: str
-    arm: str
-    ball: int
-    phase: Literal["active", "flagged"]
-    propensity: float
-    expires_at: datetime
-
-
-class RewardRequest(Strict):
-    """The reward of a decision."""
-
-    tenant: TenantName
-    decision_id: Annotated[str, Field(max_length=1024)]
-    reward: Reward = Field(examples=[1.0])
-
-
-class RewardAnswer(BaseModel):
-    """What became of the reward; `ball` is the one credited."""
-
-    status: Literal["applied", "duplicate", "ignored"]
-    ball: int | None = None
-    phase: Literal["active", "flagged"] | None = None
-
-
 class FieldError(BaseModel):
     """What is wrong with one field."""
 

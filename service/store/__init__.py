@@ -6,7 +6,7 @@ from service.store.decision_ids import new_decision_id
 from service.store.partition import PartitionBall
 from service.store.records import BallRecord, ModelRecord
 from service.store.stats import TenantStats
-from service.store.store import LEASE_MS, Rewarded, Selected, Store
+from service.store.store import LEASE_MS, Rewarded, Selected, Store, new_attempt
 from service.store.tenant import Tenant
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Store",
     "Tenant",
     "TenantStats",
+    "new_attempt",
     "new_decision_id",
     "pack_children",
 ]

@@ -110,14 +110,20 @@ class Store:
         self, tenant: Tenant, *, decision_id: str, reward: float, now_ms: int
     ) -> Rewarded:
         """Credits the reward, once."""
-        call = _reward_call(tenant, decision_id, reward, now_ms=now_ms)
+        call = _reward_call(tenant, decision_id, reward, now_ms=now_ms, attempt=new_attempt())
         return _rewarded(self._fresh(tenant, await self._connection.step("reward", *call)))
 
     async def reward_all(
-        self, given: Sequence[tuple[Tenant, str, float]], *, now_ms: int
+        self, given: Sequence[tuple[Tenant, str, float]], *, now_ms: int, attempt: int
     ) -> list[Rewarded]:
-        """The same for each tenant, decision id and reward, in one round trip."""
-        calls = [_reward_call(*one, now_ms=now_ms) for one in given]
+        """The same for each tenant, decision id and reward, in one round trip.
+
+        With the same `attempt` again, what was applied is told as `applied` once more.
+        """
+        calls = [
+            _reward_call(*one, now_ms=now_ms, attempt=(attempt + number) % 2**32)
+            for number, one in enumerate(given)
+        ]
         replies = await self._connection.same_step("reward", calls)
         return [
             _rewarded(self._fresh(tenant, reply))
@@ -216,10 +222,15 @@ def _selected(reply: list[Any]) -> Selected | None:
     return Selected(arm, ball, phase.decode(), int(float(at_ms)), _ball_or_none(due))
 
 
+def new_attempt() -> int:
+    """Tells a call that is repeated by the service from one that is repeated by its client."""
+    return secrets.randbits(32)
+
+
 def _reward_call(
-    tenant: Tenant, decision_id: str, reward: float, *, now_ms: int
+    tenant: Tenant, decision_id: str, reward: float, *, now_ms: int, attempt: int
 ) -> tuple[Any, ...]:
-    slot, attempt = _slot(tenant, decision_id), secrets.randbits(32)
+    slot = _slot(tenant, decision_id)
     return tenant.key, tenant.revision, decision_id, slot, _digits(reward), now_ms, attempt
 
 

@@ -25,6 +25,8 @@ ROUTES = {
     "GET /tenants/{tenant}/partition": "tenant",
     "POST /select": "tenant",
     "POST /reward": "tenant",
+    "POST /select/batch": "tenant",
+    "POST /reward/batch": "tenant",
     "GET /health/live": "anyone",
     "GET /health/ready": "anyone",
     "GET /metrics": "anyone",
@@ -71,6 +73,11 @@ def use(service: Service, made: Made, route: str, *, key: str | None) -> httpx.R
         "PUT /tenants/{tenant}": CONFIG,
         "POST /select": {"tenant": made.name, "context": 0.5},
         "POST /reward": {"tenant": made.name, "decision_id": made.decision_id, "reward": 1.0},
+        "POST /select/batch": {"tenant": made.name, "items": [{"context": 0.5}]},
+        "POST /reward/batch": {
+            "tenant": made.name,
+            "items": [{"decision_id": made.decision_id, "reward": 1.0}],
+        },
     }
     return call(service, method, path.format(tenant=made.name), bodies.get(route), key=key)
 

@@ -8,7 +8,8 @@ import pytest
 import redis
 from pydantic import BaseModel
 
-from service.api.schemas import RewardRequest, SelectRequest, TenantConfig
+from service.api.decision_schemas import RewardBatch, RewardRequest, SelectBatch, SelectRequest
+from service.api.schemas import TenantConfig
 from tests.api.calls import (
     CONFIG,
     assert_problem,
@@ -28,6 +29,8 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "PUT /tenants/new": TenantConfig,
     "POST /select": SelectRequest,
     "POST /reward": RewardRequest,
+    "POST /select/batch": SelectBatch,
+    "POST /reward/batch": RewardBatch,
 }
 EVERY_FIELD = [(name, field) for name, fields in BAD.items() for field in fields]
 EVERY_REQUIRED_FIELD = [
@@ -77,6 +80,11 @@ def good_bodies(service: Service) -> dict[str, dict[str, Any]]:
         "PUT /tenants/new": CONFIG,
         "POST /select": {"tenant": tenant, "context": 0.5},
         "POST /reward": {"tenant": tenant, "decision_id": decision_id, "reward": 1.0},
+        "POST /select/batch": {"tenant": tenant, "items": [{"context": 0.5}]},
+        "POST /reward/batch": {
+            "tenant": tenant,
+            "items": [{"decision_id": decision_id, "reward": 1.0}],
+        },
     }
 
 

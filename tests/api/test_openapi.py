@@ -21,9 +21,12 @@ from tests.support.servers import Service, wait_for
 PUT, READ, DELETE = (f"{method} /tenants/{{tenant}}" for method in ("PUT", "GET", "DELETE"))
 LIST, PARTITION = "GET /tenants", "GET /tenants/{tenant}/partition"
 SELECT, REWARD = "POST /select", "POST /reward"
+SELECTS, REWARDS = "POST /select/batch", "POST /reward/batch"
 
 SELECT_BODY = {"tenant": "shop", "context": 0.5}
 REWARD_BODY = {"tenant": "shop", "decision_id": "mine", "reward": 1.0}
+SELECTS_BODY = {"tenant": "shop", "items": [{"context": 0.5}]}
+REWARDS_BODY = {"tenant": "shop", "items": [{"decision_id": "mine", "reward": 1.0}]}
 TOO_LARGE = {"tenant": "x" * MAX_BODY_BYTES}
 # Route, status, and the path and body that provoke it with the admin's key.
 PROVOCATIONS: list[tuple[str, int, str, Any]] = [
@@ -45,6 +48,12 @@ PROVOCATIONS: list[tuple[str, int, str, Any]] = [
     (REWARD, 410, "/reward", {"tenant": "hasty", "decision_id": "mine", "reward": 1.0}),
     (REWARD, 413, "/reward", TOO_LARGE),
     (REWARD, 422, "/reward", {}),
+    (SELECTS, 404, "/select/batch", SELECTS_BODY | {"tenant": "nobody"}),
+    (SELECTS, 413, "/select/batch", TOO_LARGE),
+    (SELECTS, 422, "/select/batch", {}),
+    (REWARDS, 404, "/reward/batch", REWARDS_BODY | {"tenant": "nobody"}),
+    (REWARDS, 413, "/reward/batch", TOO_LARGE),
+    (REWARDS, 422, "/reward/batch", {}),
 ]
 GOOD_CALLS: dict[str, tuple[str, Any]] = {
     PUT: ("/tenants/shop", CONFIG),
@@ -53,6 +62,8 @@ GOOD_CALLS: dict[str, tuple[str, Any]] = {
     PARTITION: ("/tenants/shop/partition", None),
     SELECT: ("/select", SELECT_BODY),
     REWARD: ("/reward", REWARD_BODY),
+    SELECTS: ("/select/batch", SELECTS_BODY),
+    REWARDS: ("/reward/batch", REWARDS_BODY),
     DELETE: ("/tenants/shop", None),
 }
 OPEN_ROUTES = {"GET /health/live", "GET /health/ready", "GET /metrics"}

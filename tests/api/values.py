@@ -4,6 +4,7 @@ All as JSON text, since much of it no JSON library would write.
 """
 
 import json
+from typing import Any
 
 HUGE = str(10**400)
 YEAR_AND_A_DAY = 366 * 86_400
@@ -37,6 +38,14 @@ def _rows(kind: str) -> list[str]:
         *('[[1], [2], ["3"]]', "[[1], [2], [true]]", "[[1], [2], [null]]", "[[1], [2], [[3]]]"),
     ]
     return [f'{{"kind": "{kind}", "{kind}": {rows}}}' for rows in wrong]
+
+
+def _items(good: dict[str, Any]) -> list[str]:
+    """What no batch may have for its items; one bad item after good ones spoils all."""
+    wrong: list[Any] = [None, True, [], {}]
+    odd = [{**good, name: value} for name in [*good, "more"] for value in wrong]
+    lists = [[], [None], [1], [[]], [{}], [good] * 1001, *([good, good, item] for item in odd)]
+    return [*NO_TEXT, "null", *map(json.dumps, lists)]
 
 
 BAD: dict[str, dict[str, list[str]]] = {
@@ -86,6 +95,11 @@ BAD: dict[str, dict[str, list[str]]] = {
         "tenant": NO_TENANT,
         "decision_id": [*NO_TEXT, "null", json.dumps("a" * 1025)],
         "reward": [*NO_NUMBER, "null", "1000000.1", "-1000000.1"],
+    },
+    "POST /select/batch": {"tenant": NO_TENANT, "items": _items({"context": 0.5})},
+    "POST /reward/batch": {
+        "tenant": NO_TENANT,
+        "items": _items({"decision_id": "a", "reward": 1.0}),
     },
 }
 
