@@ -34,9 +34,10 @@ MOST_EVIDENCE = 64.0
 LARGE_SQUARE = 0.5
 SURPRISE = 25.0
 # The slope L that is learned: how many standard deviations make a mean sure, and how many times a
-# ball's own rise is nothing to go by.
+# ball's own rise is nothing to go by, and where it ends.
 SURELY = 2.0
 RISE = 2.0
+STEEPEST = 16.0
 # Rewards may never come: plays in flight count by the share that was answered so far, of all plays
 # and this many that are taken to have been.
 TRUSTED = 1000
@@ -77,6 +78,7 @@ class AdaptiveLearner:
         self.depth = 0
         self.next_ball = 1
         self.variance = config.first_variance
+        self.loudest = 0.0
         self.lipschitz = config.first_lipschitz
         self.future = config.first_future
         self.step = 0
@@ -228,7 +230,7 @@ class AdaptiveLearner:
         curve.step, curve.news, curve.drift = self.step, 0.0, 0.0
 
     def _estimate(self, balls: list[Ball]) -> None:
-        # Rewards of more than 1 on average: the range was told wrongly, and means may be anywhere.
+        # An average further than 1 from 0: the range was told wrongly, and means may be anywhere.
         average = self._reward_total / self._rewards
         scale = max(average * average, 1.0)
         estimate(balls, noise=self._noise, lipschitz=self.lipschitz, scale=scale)
@@ -315,10 +317,13 @@ class AdaptiveLearner:
         residual = reward - (ball.totals[0] + ball.totals[1]) / count
         square = residual * residual * count / (count + 1)
         self._evidence += weight
-        self._squares += weight * min(square, max(SURPRISE * self._noise(ball.width), LARGE_SQUARE))
+        self._squares += weight * min(square, max(SURPRISE * self.variance, LARGE_SQUARE))
         variance = max(self._squares / self._evidence, LEAST_NOISE)
+        if self._evidence < EVIDENCE:
+            return
+        self.loudest = max(self.loudest, variance)
         moved = max(variance / self.variance, self.variance / variance)
-        if self._evidence >= EVIDENCE and moved > STEP:
+        if moved > STEP:
             self.variance = variance
             self._evidence = self._squares = 0.0
             self._begin_step()
@@ -326,18 +331,27 @@ class AdaptiveLearner:
             self._evidence, self._squares = self._evidence / 2, self._squares / 2
 
     def _learn_slope(self, balls: list[Ball], ball: Ball) -> None:
-        """A mean that is surely above what L allows from another ball shows L to be too small."""
-        if self.config.noise is None and self._evidence < EVIDENCE:
-            return
+        """A mean that is surely above what L allows from another ball shows L to be too small.
+
+        Where the noise depends on the mean, that of the best arms, which are played most, is not
+        that of the others: what is sure is judged by the loudest that was ever learned.
+        """
+        unsure = SURELY
+        if self.config.noise is None:
+            if not self.loudest:
+                return
+            unsure *= math.sqrt(self.loudest / self.variance)
         limit = min(
             other.mean
-            + SURELY * math.sqrt(other.variance)
+            + unsure * math.sqrt(other.variance)
             + self.lipschitz * abs(other.centre - ball.centre)
             for other in balls
         )
-        at_least = ball.mean - SURELY * math.sqrt(ball.variance)
-        if at_least > limit + RISE * self.lipschitz * ball.width:
-            self.lipschitz *= STEP
+        at_least = ball.mean - unsure * math.sqrt(ball.variance)
+        steeper = min(self.lipschitz * STEP, STEEPEST)
+        too_steep = at_least > limit + RISE * self.lipschitz * ball.width
+        if too_steep and steeper > self.lipschitz:
+            self.lipschitz = steeper
             self._begin_step()
 
     def _look_ahead(self) -> None:

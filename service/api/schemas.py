@@ -26,6 +26,8 @@ LARGEST = 1e3
 # Squares of curves and features are summed.
 LARGEST_NUMBER = 1e100
 MOST_FIELDS = 100
+# Between narrower balls the variance of a curve is lost in rounding.
+DEEPEST_CURVE = 16
 
 Preset = Literal["adaptive", "paper", "simulation"]
 TenantName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", examples=["shop"])]
@@ -162,6 +164,9 @@ class TenantConfig(Strict):
         return self
 
     def _fits_adaptive(self) -> None:
+        if self.max_depth is not None and self.max_depth > DEEPEST_CURVE:
+            message = "max_depth: the preset 'adaptive' takes {most} at the most"
+            raise PydanticCustomError("preset", message, {"most": DEEPEST_CURVE})
         ours = config_fields("adaptive")
         for name in config_fields("paper"):
             if name not in ours and getattr(self, name) is not None:

@@ -34,7 +34,7 @@ class Packed:
 class ModelRecord(Packed):
     """What a tenant of the preset `adaptive` has learned beyond single arms."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIdddddddd")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIddddddddd")
 
     step: int = 0
     cursor: int = 0
@@ -46,6 +46,7 @@ class ModelRecord(Packed):
     variance: float
     lipschitz: float
     future: float
+    loudest: float = 0.0
     evidence: float = 0.0
     squares: float = 0.0
 

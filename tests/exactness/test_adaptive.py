@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.algorithm import AdaptiveLearner
+from service.algorithm.curve import Curve
 from service.store import ModelRecord, Store, keys
+from service.store.records import CurveRecord
 from tests.support import plays as drawn
 from tests.support.engine import learner_for, new_engine, play_in_tandem
 from tests.support.plays import on_a_store
@@ -78,7 +80,22 @@ async def check_play(
     assert len(partition) == learner.size
     with redis.Redis.from_url(url) as client:
         model = ModelRecord.unpack(client.hget(keys.tenant(made.tenant.name), "model"))
+        names = [keys.derived(made.tenant.base, "curve", arm) for arm in range(model.tried)]
+        records = [CurveRecord.unpack(client.get(name)) for name in names]
     assert (model.step, model.tried) == (learner.step, len(learner.curves))
-    learned = (learner.variance, learner.lipschitz, learner.future)
-    assert (model.variance, model.lipschitz, model.future) == learned
+    learned = (learner.variance, learner.loudest, learner.lipschitz, learner.future)
+    assert (model.variance, model.loudest, model.lipschitz, model.future) == learned
+    for record, curve in zip(records, learner.curves, strict=True):
+        assert_same_curve(record, curve)
     return learner
+
+
+def assert_same_curve(record: CurveRecord, curve: Curve) -> None:
+    """Every number that the store has of an arm is the learner's."""
+    for name in ("step", "rewards", "news", "drift"):
+        assert getattr(record, name) == getattr(curve, name)
+    for stored, ball in zip(record.balls, curve.balls, strict=True):
+        assert (stored.mean, stored.variance) == (ball.mean, ball.variance)
+        assert [stored.count_left, stored.count_right] == ball.counts
+        assert [stored.total_left, stored.total_right] == ball.totals
+        assert [stored.flying_left, stored.flying_right] == ball.flying

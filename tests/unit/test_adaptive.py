@@ -10,7 +10,7 @@ import pytest
 
 from loadtest.environments import Environment, bernoulli, continuum, finite_types, zigzag
 from service.algorithm import AdaptiveConfig, AdaptiveLearner, Config, Learner
-from service.algorithm.adaptive import FUTURE, MOST_BALLS, MOVED, NEWS
+from service.algorithm.adaptive import FUTURE, MOST_BALLS, MOVED, NEWS, STEEPEST
 from service.algorithm.config import FIRST_FUTURE
 from service.algorithm.curve import (
     PERSISTENCE,
@@ -186,8 +186,8 @@ def test_the_noise_is_learned(sigma: float) -> None:
 
 
 def test_a_few_wild_rewards_do_not_spoil_the_noise() -> None:
-    """One in a hundred is off by ten."""
-    made = learner(arms=5)
+    """One in a hundred is off by ten. (L is told: taken for steepness, they would raise it.)"""
+    made = learner(arms=5, lipschitz=1.0)
     chance = random.Random(0)
     for _ in range(3000):
         decision = made.select(chance.random())
@@ -197,14 +197,24 @@ def test_a_few_wild_rewards_do_not_spoil_the_noise() -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-@pytest.mark.parametrize("noise", [1e-3, 0.05])
-def test_the_slope_is_learned(noise: float, told: bool) -> None:
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 0.05])
+@pytest.mark.parametrize("arms", [1, 3, 20])
+def test_the_slope_is_learned(arms: int, noise: float, told: bool) -> None:
     """Steep curves show themselves, gentle ones are not taken for steep."""
-    steep = finite_types(20, types=10, noise=noise, lipschitz=8.0, seed=3)
-    for environment, least, most in ((steep, 2.0, 16.0), (zigzag(20, noise=noise), 1.0, 1.0)):
-        made = learner(arms=20, noise=noise if told else "auto")
+    steep = finite_types(arms, types=min(arms, 10), noise=noise, lipschitz=8.0, seed=3)
+    for environment, least, most in ((steep, 2.0, 16.0), (zigzag(arms, noise=noise), 1.0, 1.5)):
+        made = learner(arms=arms, noise=noise if told else "auto")
         played(made, environment, 4000)
         assert least <= made.lipschitz <= most
+
+
+def test_what_is_learned_of_the_slope_has_an_end() -> None:
+    """Rewards without any sense would raise it for ever."""
+    made = learner(arms=3, noise=0.001)
+    chance = random.Random(0)
+    for _ in range(3000):
+        made.reward(made.select(chance.random()), chance.random())
+    assert made.lipschitz == STEEPEST
 
 
 def test_a_slope_that_is_told_stays() -> None:

@@ -61,11 +61,14 @@ local function doom_curves()
   local size = 0
   while after < all and size < MOST_KEYS do
     local c = curve.load(base, after)
-    for place = 1, c.balls do
-      doom_ranking(c.depths[place], c.indexes[place])
+    -- An arm that has none was swept before, with its rankings.
+    if c then
+      for place = 1, c.balls do
+        doom_ranking(c.depths[place], c.indexes[place])
+      end
+      doomed[key.curve(base, after)] = true
+      size = size + 2 * c.balls + 1
     end
-    doomed[key.curve(base, after)] = true
-    size = size + 2 * c.balls + 1
     after = after + 1
   end
   return after, all

@@ -94,8 +94,7 @@ function adaptive.credit(t, spot, d, reward)
   elseif t.noise == "auto" then
     local count = c.counts_left[place] + c.counts_right[place]
     local total = c.totals_left[place] + c.totals_right[place]
-    local noise = score.noise(m, curve.width(c, place))
-    model.learn_noise(m, count, total, reward, noise, 1 / (c.rewards - 1))
+    model.learn_noise(m, count, total, reward, 1 / (c.rewards - 1))
   end
   model.look_ahead(t, m)
   score.note(m, c, place, reward)

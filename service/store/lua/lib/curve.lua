@@ -73,9 +73,10 @@ function curve.new(arm, id, mean, variance, ucb, step)
   return c
 end
 
+-- The whole curve; nil if the arm has none.
 function curve.load(base, arm)
   local packed = redis.call("GET", key.curve(base, arm))
-  return slice(packed, arm, 1, balls_in(packed))
+  return packed and slice(packed, arm, 1, balls_in(packed))
 end
 
 -- Only the ball that holds x, at place 1.
@@ -123,7 +124,7 @@ function curve.save(base, c)
   end
 end
 
--- Where just one ball has changed: the fields named in `changed`, and the head if that is.
+-- After it was not: the fields named in `changed`, and the head if that is.
 function curve.save_changed(base, c)
   local name = key.curve(base, c.arm)
   for _, field in ipairs(FIELDS) do
@@ -145,6 +146,11 @@ end
 
 function curve.width(c, place)
   return 2 ^ -c.depths[place]
+end
+
+function curve.centre(c, place)
+  local width = curve.width(c, place)
+  return c.indexes[place] * width + width / 2
 end
 
 -- Whether x lies in the right half of the ball.

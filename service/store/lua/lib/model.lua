@@ -1,19 +1,20 @@
+-- include: curve
 -- What a tenant of the preset `adaptive` has learned beyond single arms: a packed field of its
 -- hash; the same layout as records.py.
 local model = {}
 
-local COUNTS, NUMBERS = "<I4I4I4I4d", "<ddddddd"
+local COUNTS, NUMBERS = "<I4I4I4I4d", "<dddddddd"
 local FUTURE = 2
 local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE = 1e-12, 4.0, 64.0
 local LARGE_SQUARE, SURPRISE = 0.5, 25.0
-local SURELY, RISE = 2.0, 2.0
+local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
 local STEP = math.sqrt(2)
 
 function model.load(t)
   local m = {}
   local rest
   m.step, m.cursor, m.tried, m.arms_rewarded, m.rewards, rest = struct.unpack(COUNTS, t.model)
-  m.total, m.first_rewards, m.variance, m.lipschitz, m.future, m.evidence, m.squares =
+  m.total, m.first_rewards, m.variance, m.lipschitz, m.future, m.loudest, m.evidence, m.squares =
     struct.unpack(NUMBERS, t.model, rest)
   return m
 end
@@ -31,6 +32,7 @@ function model.save(t, m)
     m.variance,
     m.lipschitz,
     m.future,
+    m.loudest,
     m.evidence,
     m.squares
   )
@@ -44,17 +46,21 @@ local function begin_step(m)
 end
 
 -- From what a reward differs from those before it in its ball.
-function model.learn_noise(m, count, total, reward, noise, weight)
+function model.learn_noise(m, count, total, reward, weight)
   if count < 1 then
     return
   end
   local residual = reward - total / count
   local square = residual * residual * count / (count + 1)
   m.evidence = m.evidence + weight
-  m.squares = m.squares + weight * math.min(square, math.max(SURPRISE * noise, LARGE_SQUARE))
+  m.squares = m.squares + weight * math.min(square, math.max(SURPRISE * m.variance, LARGE_SQUARE))
   local variance = math.max(m.squares / m.evidence, LEAST_NOISE)
+  if m.evidence < EVIDENCE then
+    return
+  end
+  m.loudest = math.max(m.loudest, variance)
   local moved = math.max(variance / m.variance, m.variance / variance)
-  if m.evidence >= EVIDENCE and moved > STEP then
+  if moved > STEP then
     m.variance = variance
     m.evidence, m.squares = 0, 0
     begin_step(m)
@@ -65,21 +71,23 @@ end
 
 -- A mean that is surely above what L allows from another ball shows L to be too small.
 function model.learn_slope(t, m, c, place)
-  if t.noise == "auto" and m.evidence < EVIDENCE then
-    return
+  local unsure = SURELY
+  if t.noise == "auto" then
+    if m.loudest == 0 then
+      return
+    end
+    unsure = unsure * math.sqrt(m.loudest / m.variance)
   end
-  local width = 2 ^ -c.depths[place]
-  local centre = c.indexes[place] * width + width / 2
-  local limit = math.huge
+  local centre, limit = curve.centre(c, place), math.huge
   for other = 1, c.balls do
-    local other_width = 2 ^ -c.depths[other]
-    local away = math.abs(c.indexes[other] * other_width + other_width / 2 - centre)
-    local at_most = c.means[other] + SURELY * math.sqrt(c.variances[other]) + m.lipschitz * away
+    local away = math.abs(curve.centre(c, other) - centre)
+    local at_most = c.means[other] + unsure * math.sqrt(c.variances[other]) + m.lipschitz * away
     limit = math.min(limit, at_most)
   end
-  local at_least = c.means[place] - SURELY * math.sqrt(c.variances[place])
-  if at_least > limit + RISE * m.lipschitz * width then
-    m.lipschitz = m.lipschitz * STEP
+  local at_least = c.means[place] - unsure * math.sqrt(c.variances[place])
+  local steeper = math.min(m.lipschitz * STEP, STEEPEST)
+  if at_least > limit + RISE * m.lipschitz * curve.width(c, place) and steeper > m.lipschitz then
+    m.lipschitz = steeper
     begin_step(m)
   end
 end

@@ -61,10 +61,9 @@ end
 -- The balls' widths, their centres, and the noise of a reward in them.
 local function measures(m, c)
   local widths, centres, noises = {}, {}, {}
-  local depths, indexes = c.depths, c.indexes
   for place = 1, c.balls do
-    local width = 2 ^ -depths[place]
-    widths[place], centres[place] = width, indexes[place] * width + width / 2
+    local width = curve.width(c, place)
+    widths[place], centres[place] = width, curve.centre(c, place)
     noises[place] = score.noise(m, width)
   end
   return widths, centres, noises
