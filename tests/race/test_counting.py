@@ -1,6 +1,7 @@
 """Races, proven by counting: nothing is lost, nothing is counted twice."""
 
 import asyncio
+import random
 import secrets
 from collections import Counter
 from collections.abc import Mapping
@@ -200,6 +201,29 @@ def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
             raw.sadd(DELETIONS, f"{made.tenant.name} {incarnation}")
             raw.eval(compose("delete"), 1, key, incarnation)
             assert raw.dbsize() > 20
+            await made.store.directory.finish_deletions()
+
+    asyncio.run(run())
+    assert raw.keys() == []
+
+
+def test_a_deletion_that_was_cut_short_while_it_swept_is_finished(
+    store_url: str, raw: "redis.Redis"
+) -> None:
+    """The curves of some arms are gone, the next sweep starts at the first arm again."""
+
+    async def run() -> None:
+        async with engine(store_url, {"arms": 30, "noise": 1e-5, "horizon": 10**6}) as made:
+            chance = random.Random(0)
+            for _ in range(600):
+                selected = await made.select(chance.random())
+                await made.reward(selected.decision_id, chance.random() / 2)
+            key, incarnation = made.tenant.key, made.tenant.incarnation
+            raw.unlink(*raw.keys("*:decisions:*"))
+            raw.sadd(DELETIONS, f"{made.tenant.name} {incarnation}")
+            raw.eval(compose("delete"), 1, key, incarnation)
+            status, _ = raw.eval(compose("sweep"), 1, key, incarnation, 0)
+            assert status == b"more"
             await made.store.directory.finish_deletions()
 
     asyncio.run(run())
