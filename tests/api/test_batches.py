@@ -1,5 +1,6 @@
 """Batches: each item as if it were sent alone, in the order given, in one round trip."""
 
+import time
 from typing import Any
 
 import pytest
@@ -124,6 +125,7 @@ def test_each_rewarded_item_has_its_own_status(service: Service) -> None:
 def test_a_late_item_is_told_so(service: Service) -> None:
     tenant = create(service, reward_window_seconds=0.001)
     decision_id = decide(service, tenant)
+    time.sleep(0.05)
     (late,) = rewards(service, tenant, (decision_id, 1.0))
     assert (late["status"], late["problem"]["status"]) == ("late", 410)
 
