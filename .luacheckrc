@@ -13,6 +13,7 @@ local lib = {
   "interval",
   "ledger",
   "model",
+  "posterior",
   "ranking",
   "refining",
   "score",

@@ -1,4 +1,4 @@
--- include: tenant interval ball curve model score refining
+-- include: tenant interval ball curve posterior model score refining
 -- The preset `adaptive`: the same numbers in the same order as algorithm/adaptive.py, where it is
 -- explained.
 local adaptive = {}
@@ -18,7 +18,7 @@ local function take_new_arm(t, m, best_ucb)
   local gap = beyond and 1 or math.max(1 - best_ucb, 0)
   local reach = math.min(gap / m.lipschitz, 1)
   local gain = OPTIMISM * 0.5 * gap * m.future * reach / (m.tried + 1)
-  local typical = score.PRIOR_MEAN
+  local typical = posterior.PRIOR_MEAN
   if m.arms_rewarded > 0 then
     typical = m.first_rewards / m.arms_rewarded
   end
@@ -38,7 +38,7 @@ local function new_arm(t, m)
     tenant.count(t.key, "cells_filled", 0 - t.arms)
   end
   local id = tenant.count(t.key, "next_ball", 1) - 1
-  return curve.new(arm, id, score.PRIOR_MEAN, score.PRIOR_VARIANCE, 1, m.step)
+  return curve.new(arm, id, posterior.PRIOR_MEAN, posterior.PRIOR_VARIANCE, 1, m.step)
 end
 
 -- A play in flight makes its ball less uncertain, though no better or worse.
