@@ -99,7 +99,7 @@ function adaptive.credit(t, spot, d, reward)
   model.look_ahead(t, m)
   score.note(m, c, place, reward)
   if not curve.flies_in(c, 1) or refining.due(t, m, c, 1) or score.due(c) then
-    c, place = curve.whole(t.base, c)
+    c, place = curve.whole(c)
   end
   curve.land(c, place)
   place = refining.refine(t, m, c, place, d.x)

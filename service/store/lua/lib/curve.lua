@@ -38,6 +38,7 @@ end
 -- So many balls from this place on.
 local function slice(packed, arm, first, balls)
   local c = { arm = arm, first = first, balls = balls, all = balls_in(packed), changed = {} }
+  c.packed = packed
   c.step, c.rewards, c.news, c.drift = struct.unpack(HEAD, packed)
   for _, field in ipairs(FIELDS) do
     local layout = "<" .. string.rep(field[2], balls)
@@ -90,9 +91,10 @@ function curve.load_at(base, arm, x)
   return slice(packed, arm, place, 1)
 end
 
--- The whole of a curve that was loaded as a slice, and where in it the slice is.
-function curve.whole(base, c)
-  local all = curve.load(base, c.arm)
+-- The whole of a curve that was loaded as a slice, and where in it the slice is; of the slice only
+-- the head may have changed.
+function curve.whole(c)
+  local all = slice(c.packed, c.arm, 1, c.all)
   all.step, all.rewards, all.news, all.drift = c.step, c.rewards, c.news, c.drift
   return all, c.first
 end
@@ -140,7 +142,7 @@ end
 -- The place of the ball that holds x.
 function curve.at(c, x)
   return place_of(x, c.balls, function(place)
-    return c.indexes[place] * 2 ^ -c.depths[place]
+    return c.indexes[place] * curve.width(c, place)
   end)
 end
 
