@@ -6,7 +6,6 @@ match, so that what was stopped is resumed where it stood.
 """
 
 import csv
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +28,10 @@ from loadtest.simulation.contests import (
     in_short,
     play,
 )
+from loadtest.simulation.page import Place
 from loadtest.simulation.scores import Scores
 from service.errors import BadSetting
 
-BEGIN, END = "<!-- zooming compare: begin -->", "<!-- zooming compare: end -->"
 TUNING_SEEDS = (1000, 1001)  # none of these is judged
 FIRST_JUDGED = 200  # and none of these was looked at while anything was built
 ABLATION_SEEDS = 3
@@ -91,7 +90,7 @@ def compare(
         return [match for match in matches if not only or match.learner in only]
 
     if docs is not None:
-        _check_page(docs / "RESULTS.md")
+        Place(docs, "compare").check()
     chosen = contests(trials, with_long=with_long)
     courses = Courses(folder / f"compare T={trials}")
     started = time.monotonic()
@@ -193,11 +192,6 @@ def _slow(match: Match) -> bool:
     return match.learner in PEERS and PEERS[match.learner].slow
 
 
-def _check_page(page: Path) -> None:
-    if not re.search(f"{BEGIN}.*{END}", page.read_text(encoding="utf-8"), re.DOTALL):
-        raise BadSetting(f"{page} has no place for the tables: put {BEGIN} and {END} there.")
-
-
 def _update_docs(docs: Path, scores: Scores, tables: str) -> None:
     """Draws the figure into `docs/simulation`, and puts the tables into `docs/RESULTS.md`."""
     try:
@@ -206,12 +200,7 @@ def _update_docs(docs: Path, scores: Scores, tables: str) -> None:
         raise BadSetting(
             f"The figure needs matplotlib ({error}). Install it with: pip install matplotlib"
         ) from error
-    draw(scores, folder=docs / "simulation")
-    picture = "![Regret over time, a panel a contest](simulation/compare.png)"
-    page = docs / "RESULTS.md"
-    text = page.read_text(encoding="utf-8")
-    new = f"{BEGIN}\n{tables}\n\n{picture}\n{END}"
-    page.write_text(
-        re.sub(f"{BEGIN}.*{END}", lambda _: new, text, flags=re.DOTALL), encoding="utf-8"
-    )
-    print(f"\nthe figure is in {docs / 'simulation'}, the tables are in {page}")
+    place = Place(docs, "compare")
+    draw(scores, folder=place.pictures)
+    place.fill(f"{tables}\n\n![Regret over time, a panel a contest](simulation/compare.png)")
+    print(f"\nthe figure is in {place.pictures}, the tables are in {place.page}")

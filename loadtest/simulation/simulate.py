@@ -1,6 +1,5 @@
 """`zooming simulate`: all runs played, figures drawn, claims held against the numbers."""
 
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +8,10 @@ from loadtest.simulation import engine, pool
 from loadtest.simulation import experiments as ex
 from loadtest.simulation.claims import Court
 from loadtest.simulation.experiments import Run, Size
+from loadtest.simulation.page import Place
 from loadtest.simulation.play import play
 from loadtest.simulation.results import Results
 from service.errors import BadSetting
-
-BEGIN, END = "<!-- zooming simulate: begin -->", "<!-- zooming simulate: end -->"
 
 
 def simulate(
@@ -49,14 +47,11 @@ def _update_docs(docs: Path, results: Results, size: Size, tables: str) -> None:
         raise BadSetting(
             f"The figures need matplotlib ({error}). Install it with: pip install matplotlib"
         ) from error
-    page = docs / "RESULTS.md"
-    text = page.read_text(encoding="utf-8")
-    if not re.search(f"{BEGIN}.*{END}", text, re.DOTALL):
-        raise BadSetting(f"{page} has no place for the tables: put {BEGIN} and {END} there.")
-    made = Gallery(results, size, folder=docs / "simulation").draw()
-    new = re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{tables}\n{END}", text, flags=re.DOTALL)
-    page.write_text(new, encoding="utf-8")
-    print(f"\n{len(made)} figures in {docs / 'simulation'}; the tables are in {page}")
+    place = Place(docs, "simulate")
+    place.check()
+    made = Gallery(results, size, folder=place.pictures).draw()
+    place.fill(tables)
+    print(f"\n{len(made)} figures in {place.pictures}; the tables are in {place.page}")
 
 
 def _check_engine(size: Size) -> None:

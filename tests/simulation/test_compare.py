@@ -9,12 +9,13 @@ import pytest
 
 from loadtest.simulation import compare
 from loadtest.simulation.ablations import ABLATIONS
-from loadtest.simulation.compare import BEGIN, END, FIRST_JUDGED, TUNING_SEEDS, Courses
+from loadtest.simulation.compare import FIRST_JUDGED, TUNING_SEEDS, Courses
 from loadtest.simulation.contests import OURS, PEERS, Contest, Course, Match, Play, contests, play
 from loadtest.simulation.play import Trials
 from loadtest.simulation.scores import interval
 from service.__main__ import main
 
+BEGIN, END = "<!-- zooming compare: begin -->", "<!-- zooming compare: end -->"
 SEEDS, TRIALS = 2, 40
 GP = "GP-UCB, independent arms"
 SMALL = [

@@ -16,11 +16,12 @@ from loadtest.simulation import experiments as ex
 from loadtest.simulation.experiments import Run, Setting, Size
 from loadtest.simulation.play import Outcome
 from loadtest.simulation.results import Results
-from loadtest.simulation.simulate import BEGIN, END, play_all
+from loadtest.simulation.simulate import play_all
 from service.__main__ import main
 from service.algorithm import Learner
 from tests.support.servers import wait_for
 
+BEGIN, END = "<!-- zooming simulate: begin -->", "<!-- zooming simulate: end -->"
 SEEDS, TRIALS = 1, 150
 FIGURES = {
     "average-reward", "regret", "partition", "arms-50", "arms-100", "arms-200", "noise", "arms",
