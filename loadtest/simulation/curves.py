@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from loadtest.simulation.contests import OURS, PEERS
+from loadtest.simulation.drawing import save
 from loadtest.simulation.scores import Scores
 
 _COLUMNS = 4
@@ -47,7 +48,4 @@ def draw(scores: Scores, *, folder: Path) -> list[Path]:
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
         figure.supylabel("cumulative regret")
-        paths = [folder / "compare.svg", folder / "compare.png"]
-        figure.savefig(paths[0], metadata={"Date": None})
-        figure.savefig(paths[1], dpi=110)
-    return paths
+        return save(figure, folder, "compare")

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from loadtest.simulation import experiments as ex
+from loadtest.simulation.drawing import save
 from loadtest.simulation.experiments import Run, Setting, Size
 from loadtest.simulation.results import Results
 
@@ -64,12 +65,6 @@ class Gallery:
                 *self._scaling(),
             ]
 
-    def _save(self, figure: Figure, name: str) -> list[Path]:
-        paths = [self._folder / f"{name}.svg", self._folder / f"{name}.png"]
-        figure.savefig(paths[0], metadata={"Date": None})
-        figure.savefig(paths[1], dpi=110)
-        return paths
-
     def _marks(self, runs: Sequence[Run], column: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """The trials of the marks, and the column for each run and mark."""
         marks = [self._results.marks(run) for run in runs]
@@ -96,7 +91,7 @@ class Gallery:
                 axes.set_ylim(0.6, 1.01)
         panels[0].set_ylabel(label)
         panels[-1].legend(loc="best", fontsize=8)
-        return self._save(figure, name)
+        return save(figure, self._folder, name)
 
     def _partition(self) -> list[Path]:
         """How the partition grows: a row a quantity, a column a setting."""
@@ -120,7 +115,7 @@ class Gallery:
             axes.set_xlabel("trials")
             axes.xaxis.set_major_formatter(_thousands)
         grid[0][0].legend(loc="best", fontsize=8)
-        return self._save(figure, "partition")
+        return save(figure, self._folder, "partition")
 
     def _all_frequencies(self) -> list[Path]:
         made = []
@@ -155,7 +150,7 @@ class Gallery:
         for axes in grid[-1]:
             axes.set_xlabel("context")
         figure.suptitle(f"Which arm is played where: {setting.name}")
-        return self._save(figure, name)
+        return save(figure, self._folder, name)
 
     def _sweep(
         self,
@@ -180,7 +175,7 @@ class Gallery:
         if log:
             axes.set_xscale("log")
         axes.legend(fontsize=8)
-        return self._save(figure, name)
+        return save(figure, self._folder, name)
 
     def _final(self, runs: Sequence[Run]) -> NDArray[Any]:
         return self._marks(runs, "regret")[1][:, -1]
@@ -208,7 +203,7 @@ class Gallery:
             axes.set_xticks(places, [_thousands(place, None) for place in places])
             axes.minorticks_off()
             axes.legend(fontsize=8)
-        return self._save(figure, "scaling")
+        return save(figure, self._folder, "scaling")
 
 
 def bound(run: Run) -> float:

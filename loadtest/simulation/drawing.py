@@ -1,0 +1,13 @@
+"""How a figure is kept: as SVG and as PNG, the same file for the same data."""
+
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """The files made."""
+    paths = [folder / f"{name}.svg", folder / f"{name}.png"]
+    figure.savefig(paths[0], metadata={"Date": None})
+    figure.savefig(paths[1], dpi=110)
+    return paths
