@@ -11,8 +11,10 @@ ZoomingError
     ├── Forbidden          403
     ├── UnknownTenant      404
     ├── UnknownDecision    404
+    ├── UnknownArm         404
     ├── Conflict           409
-    └── Late               410
+    ├── Late               410
+    └── Invalid            422
 """
 
 from typing import ClassVar
@@ -97,6 +99,18 @@ class UnknownDecision(Refusal):
         )
 
 
+class UnknownArm(Refusal):
+    """The tenant has no such arm, or no longer."""
+
+    status = 404
+    title = "Unknown arm"
+
+    def __init__(self, tenant: str, arm: str) -> None:
+        super().__init__(
+            f"The tenant '{tenant}' has no arm '{arm}'; add it with PUT /tenants/{tenant}/arms/…"
+        )
+
+
 class Conflict(Refusal):
     """The request contradicts what is already so."""
 
@@ -109,3 +123,10 @@ class Late(Refusal):
 
     status = 410
     title = "Too late"
+
+
+class Invalid(Refusal):
+    """The request does not fit the tenant, which its form alone could not tell."""
+
+    status = 422
+    title = "The request is not valid"

@@ -52,6 +52,7 @@ Lipschitz = Annotated[
     _auto_or_number,
 ]
 Coefficient = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
 Rows = Annotated[
     list[Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]],
@@ -147,6 +148,24 @@ class TenantConfig(Strict):
     )
     reward_window_seconds: Seconds = 3600
     retention_seconds: Seconds = 3600
+    default_reward: Reward | None = Field(
+        default=None,
+        description="What a decision is credited with that has no reward when its window closes; "
+        "with nothing if it is left out",
+    )
+    exploration_floor: Share = Field(
+        default=0.0,
+        description="The share of selects that play an eligible arm drawn uniformly, so that "
+        "every arm has a known probability",
+    )
+    holdout: Share = Field(
+        default=0.0,
+        description="The share of selects that play an arm drawn uniformly and are not learned "
+        "from: what the rest is compared with",
+    )
+    log_entries: int = Field(
+        default=0, ge=0, le=10**8, description="How long the decision log is, about; 0 for none"
+    )
     split_wait_ms: int = Field(default=1000, ge=0, le=60_000)
 
     @model_validator(mode="after")
@@ -245,13 +264,54 @@ class TenantList(BaseModel):
     tenants: list[str]
 
 
+class Rewards(BaseModel):
+    """Rewards: how many, and their mean."""
+
+    rewards: int
+    mean: float | None
+
+
+class Uplift(BaseModel):
+    """How much more decisions earn than those of the holdout, since there is one.
+
+    `low` and `high` are the ends of a 95 % interval.
+    """
+
+    learned: Rewards
+    holdout: Rewards
+    difference: float | None
+    low: float | None
+    high: float | None
+
+
 class TenantState(BaseModel):
-    """A tenant's configuration and counters."""
+    """A tenant's configuration and counters, and the uplift if it has a holdout."""
 
     tenant: str
     created_at: datetime
     config: dict[str, Any]
     counters: dict[str, int | float]
+    uplift: Uplift | None
+
+
+class Arm(BaseModel):
+    """An arm of the catalogue."""
+
+    arm: str
+    state: Literal["live", "paused"]
+
+
+class ArmList(BaseModel):
+    """The catalogue."""
+
+    tenant: str
+    arms: list[Arm]
+
+
+class ArmChange(Strict):
+    """What is to become of an arm."""
+
+    paused: bool
 
 
 class Ball(BaseModel):

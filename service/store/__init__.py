@@ -4,15 +4,29 @@ from service.store.children import Children, pack_children
 from service.store.connection import ServerState
 from service.store.decision_ids import new_decision_id
 from service.store.partition import PartitionBall
-from service.store.records import BallRecord, ModelRecord
+from service.store.records import BallRecord, DecisionRecord, ModelRecord
 from service.store.stats import TenantStats
-from service.store.store import LEASE_MS, Rewarded, Selected, Store, new_attempt
-from service.store.tenant import Tenant
+from service.store.store import (
+    LEASE_MS,
+    Choice,
+    Rewarded,
+    Selected,
+    Store,
+    Wanted,
+    new_attempt,
+)
+from service.store.tenant import LIVE, PAUSED, RETIRED, Tenant
+from service.store.uplift import Uplift
 
 __all__ = [
     "LEASE_MS",
+    "LIVE",
+    "PAUSED",
+    "RETIRED",
     "BallRecord",
     "Children",
+    "Choice",
+    "DecisionRecord",
     "ModelRecord",
     "PartitionBall",
     "Rewarded",
@@ -21,6 +35,8 @@ __all__ = [
     "Store",
     "Tenant",
     "TenantStats",
+    "Uplift",
+    "Wanted",
     "new_attempt",
     "new_decision_id",
     "pack_children",

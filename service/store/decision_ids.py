@@ -9,6 +9,8 @@ import binascii
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
+from service.store.tenant import Tenant
+
 _TIME_BYTES = 6
 _RANDOM_BYTES = 9
 _LENGTH = (_TIME_BYTES + _RANDOM_BYTES) * 4 // 3
@@ -18,6 +20,17 @@ def new_decision_id(now_ms: int) -> str:
     """An id of 20 characters: the time, and 72 random bits."""
     time = now_ms.to_bytes(_TIME_BYTES, "big")
     return urlsafe_b64encode(time + secrets.token_bytes(_RANDOM_BYTES)).decode()
+
+
+def ranked_id(decision_id: str, place: int) -> str:
+    """The id of a decision in a ranking, from that of the first, which has place 1."""
+    return decision_id if place == 1 else f"{decision_id}.{place}"
+
+
+def slot_of(tenant: Tenant, decision_id: str) -> str:
+    """The slot that the id tells, or an empty string."""
+    at_ms = issue_time_ms(decision_id.partition(".")[0])
+    return "" if at_ms is None else str(at_ms // tenant.slot_ms)
 
 
 def issue_time_ms(decision_id: str) -> int | None:

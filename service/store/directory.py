@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from service.algorithm import AdaptiveConfig, AnyConfig, Interval
-from service.errors import StoreUnsuitable, UnknownTenant
+from service.errors import StaleTenant, StoreUnsuitable, UnknownTenant
 from service.store import keys
 from service.store.children import ball_record
 from service.store.connection import Connection
@@ -21,8 +21,7 @@ from service.store.stats import TenantStats
 from service.store.tenant import Tenant, TenantCache
 
 # The form of all that is kept of a tenant: one more for each change that others cannot read.
-_FORM = 4
-_UNLINKED_AT_ONCE = 500
+_FORM = 5
 _READ_AT_ONCE = 100
 
 
@@ -87,6 +86,10 @@ class Directory:
             "preset": tenant.settings["preset"],
             "low": repr(tenant.reward_scale.low),
             "span": repr(tenant.reward_scale.span),
+            "arms": tenant.config.arms,
+            "arms_ever": tenant.config.arms,
+            "root_arms": tenant.config.arms,
+            **changeable_constants(tenant.settings),
             **_constants(tenant.config),
         }
         # The list must never lack a tenant that is there: whoever finds a tenant standing writes
@@ -139,12 +142,22 @@ class Directory:
 
     async def _read(self, name: str) -> Tenant:
         fields = ["incarnation", "revision", "keys", "document"]
-        async with self._connection.in_time():
-            found = await self._client.hmget(keys.tenant(name), fields)
-        if None in found:
-            self.forget(name)
-            raise UnknownTenant(name)
-        incarnation, revision, key_hashes, document = found
+        while True:
+            async with self._connection.in_time():
+                found = await self._client.hmget(keys.tenant(name), fields)
+            if None in found:
+                self.forget(name)
+                raise UnknownTenant(name)
+            incarnation, revision, key_hashes, document = found
+            base = keys.base(name, incarnation.decode())
+            async with self._connection.in_time():
+                pipeline = self._client.pipeline(transaction=False)
+                pipeline.hgetall(keys.derived(base, "catalogue"))
+                pipeline.get(keys.derived(base, "states"))
+                pipeline.hget(keys.tenant(name), "revision")
+                added, states, revision_then = await pipeline.execute()
+            if revision_then == revision:
+                break  # else the catalogue may be of another revision than the rest
         # Off the event loop: a document may be a matrix of megabytes.
         tenant = await asyncio.to_thread(
             Tenant.from_document,
@@ -153,9 +166,18 @@ class Directory:
             revision=revision.decode(),
             keys=key_hashes,
             document=document,
+            added=added,
+            states=states or b"",
         )
         self._cache.put(tenant, size=len(document))
         return tenant
+
+    def fresh(self, tenant: Tenant, reply: list[Any]) -> list[Any]:
+        """The reply of a step, unless it says that the tenant has changed since it was read."""
+        if reply[0] in ("stale", "unknown_tenant"):
+            self.forget(tenant.name)
+            raise StaleTenant(tenant.name)
+        return reply
 
     def forget(self, name: str) -> None:
         """Drops what was remembered of the tenant, so that it is read again."""
@@ -199,7 +221,7 @@ class Directory:
         async with self._connection.in_time():
             return sorted(name.decode() for name in await self._client.hkeys(keys.REGISTRY))
 
-    async def delete(self, tenant: Tenant, *, now_ms: int) -> None:
+    async def delete(self, tenant: Tenant) -> None:
         """Deletes the tenant; when this returns, its memory is given back too.
 
         (But for pointers from decision ids of the client's own making: their TTL takes them.)
@@ -208,8 +230,6 @@ class Directory:
             await self._client.sadd(keys.DELETIONS, f"{tenant.name} {tenant.incarnation}")
         status, *_ = await self._connection.step("delete", tenant.key, tenant.incarnation)
         self.forget(tenant.name)
-        if status == "deleted":
-            await self._sweep_decisions(tenant, now_ms=now_ms)
         await self._finish_deletion(tenant.name, tenant.incarnation)
         if status == "gone":
             raise UnknownTenant(tenant.name)
@@ -241,29 +261,27 @@ class Directory:
         async with self._connection.in_time():
             await self._client.hset(keys.REGISTRY, tenant.name, tenant.incarnation)
 
-    async def _sweep_decisions(self, tenant: Tenant, *, now_ms: int) -> None:
-        """Slots are numbered by time, so those in use are known without a list of them."""
-        keep_ms = tenant.window_ms + tenant.retention_ms + tenant.slot_ms
-        first = max(tenant.created_at_ms, now_ms - keep_ms) // tenant.slot_ms
-        slots = range(first, now_ms // tenant.slot_ms + 2)
-        for start in range(0, len(slots), _UNLINKED_AT_ONCE):
-            chunk = slots[start : start + _UNLINKED_AT_ONCE]
-            async with self._connection.in_time():
-                await self._client.unlink(
-                    *(keys.derived(tenant.base, "decisions", slot) for slot in chunk)
-                )
+
+def changeable_constants(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What the steps of a request need to know of the settings that may be changed."""
+    default = settings["default_reward"]
+    return {
+        "default_reward": "" if default is None else repr(float(default)),
+        "log_entries": settings["log_entries"],
+        "comparison": bytes(48) if settings["holdout"] else b"",
+    }
 
 
 def _constants(config: AnyConfig) -> dict[str, Any]:
     """What the steps of a request need to know, as the preset has it."""
     if isinstance(config, AdaptiveConfig):
         model = ModelRecord(
+            fresh=config.arms,
             variance=config.first_variance,
             lipschitz=config.first_lipschitz,
             future=config.first_future,
         )
         return {
-            "arms": config.arms,
             "noise": "auto" if config.noise is None else repr(config.noise),
             "horizon": config.horizon or "",
             "lipschitz": "auto" if config.lipschitz is None else repr(config.lipschitz),

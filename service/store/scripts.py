@@ -16,13 +16,18 @@ from redis.exceptions import NoScriptError
 from service.store import keys
 
 STEPS = (
+    "add_arm",
+    "censor",
+    "change_arm",
     "claim",
+    "close",
     "create",
     "delete",
     "forget",
     "publish",
     "reward",
     "select",
+    "settle",
     "stage",
     "stats",
     "sweep",
