@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.algorithm import SAMPLE
+from service.decision_ids import issue_time_ms
 from service.errors import StaleTenant, UnknownTenant
 from service.store import keys
 from service.store.children import Children
 from service.store.connection import Connection, Observer, ServerState
-from service.store.decision_ids import issue_time_ms
 from service.store.directory import Directory
 from service.store.partition import PartitionBall, read_partition
 from service.store.records import BallRecord
