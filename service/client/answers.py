@@ -23,6 +23,7 @@ class Problem:
     title: str
     status: int
     detail: str
+    type: str = "about:blank"
     errors: list[FieldError] | None = None
 
 

@@ -20,6 +20,7 @@ Answer = TypeVar("Answer")
 # Besides 503: what a proxy says when it did not reach the service, or was not answered.
 _PASSING = (502, 503, 504)
 _LONGEST_TEXT = 200
+_MOST_DOUBLINGS = 60  # beyond any wait, and within the floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,8 @@ class Retry:
 
     def wait_seconds(self, failures: int, *, at_least: float) -> float:
         """Full jitter, so that clients that failed together do not come back together."""
-        most = min(self.longest_wait_seconds, self.first_wait_seconds * 2.0 ** (failures - 1))
+        doublings = min(failures - 1, _MOST_DOUBLINGS)
+        most = min(self.longest_wait_seconds, self.first_wait_seconds * 2.0**doublings)
         return at_least + random.uniform(0, most)
 
 
