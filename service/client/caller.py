@@ -32,11 +32,11 @@ class Caller:
         return Tries(call, retry=self._retry, timeout_seconds=self._timeout_seconds)
 
     def _request(self, call: Call[Any], *, timeout_seconds: float, content: Any) -> dict[str, Any]:
-        kind = {"Content-Type": "application/json"} if call.body else {}
+        kind = "application/x-ndjson" if content is not None else "application/json"
         return {
             "method": call.method,
             "url": self._url + call.path,
-            "headers": self._headers | kind,
+            "headers": {**self._headers, "Content-Type": kind},
             "content": call.body or content,
             "timeout": timeout_seconds,
         }

@@ -1,5 +1,6 @@
 """Answers that are streams of lines, from a real server that sends them in awkward pieces."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -7,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from service.client import NoAnswer, NotFound, Unavailable
+from service.client import AsyncClient, Client, NoAnswer, NotFound, TenantCreated, Unavailable
 from tests.client.conftest import NewClient
 
 EVENTS = [
@@ -115,3 +116,20 @@ def test_a_stream_that_is_refused(server: str, new_client: NewClient) -> None:
     with pytest.raises(Unavailable):
         list(new_client(server).export_tenant("away"))
     assert len(Handler.asked) > 2
+
+
+def test_an_export_is_the_import_of_another(server: str) -> None:
+    """Line by line, never whole in memory."""
+    with Client(server) as client:
+        made = client.import_tenant("copy", lines=client.export_tenant("whole"))
+    assert (made.tenant, made.config, made.api_key) == ("copy", {"arms": 3}, "zk")
+    assert Handler.taken == [TEXT[:FIRST], TEXT[FIRST:]]
+
+
+def test_an_export_is_the_import_of_another_for_asyncio(server: str) -> None:
+    async def copy() -> TenantCreated:
+        async with AsyncClient(server) as client:
+            return await client.import_tenant("copy", lines=client.export_tenant("whole"))
+
+    assert asyncio.run(copy()).api_key == "zk"
+    assert Handler.taken == [TEXT[:FIRST], TEXT[FIRST:]]
