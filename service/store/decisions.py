@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from service.errors import UnknownTenant
 from service.store import keys
 from service.store.connection import Connection
-from service.store.decision_ids import slot_of
 from service.store.directory import Directory
 from service.store.partition import PartitionBall, read_ball, read_curve_ball
 from service.store.records import DecisionRecord
@@ -46,7 +45,7 @@ class Decisions:
 
     async def _packed(self, tenant: Tenant, decision_id: str) -> bytes | None:
         client, base = self._connection.client, tenant.base
-        slot = slot_of(tenant, decision_id)
+        slot = tenant.slot_of(decision_id)
         async with self._connection.in_time():
             found = slot and await client.hget(keys.derived(base, "decisions", slot), decision_id)
             if not found:

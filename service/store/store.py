@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.algorithm import SAMPLE
+from service.decision_ids import ranked_id
 from service.errors import UnknownTenant
 from service.store import keys
 from service.store.arms import Arms
 from service.store.children import Children
 from service.store.connection import Connection, Observer, ServerState
-from service.store.decision_ids import ranked_id, slot_of
 from service.store.decisions import Decisions
 from service.store.directory import Directory
 from service.store.draws import draw, packed
@@ -165,7 +165,7 @@ class Store:
     async def censor(self, tenant: Tenant, *, decision_id: str, now_ms: int) -> str:
         """Closes a decision unlearned: `censored`, `conflict`, `late` or `unknown_decision`."""
         reply = await self._connection.step(
-            "censor", tenant.key, tenant.revision, decision_id, slot_of(tenant, decision_id), now_ms
+            "censor", tenant.key, tenant.revision, decision_id, tenant.slot_of(decision_id), now_ms
         )
         return str(self.directory.fresh(tenant, reply)[0])
 
@@ -246,7 +246,7 @@ def _select_call(tenant: Tenant, wanted: Wanted, *, now_ms: int) -> tuple[Any, .
         tenant.key,
         tenant.revision,
         wanted.decision_id,
-        slot_of(tenant, wanted.decision_id),
+        tenant.slot_of(wanted.decision_id),
         # -0.0 is a legal way to write the left end; in a script it would name keys of its own.
         _digits(wanted.x + 0.0),
         "" if wanted.raw is None else _digits(wanted.raw + 0.0),
@@ -287,7 +287,7 @@ def new_attempt() -> int:
 def _reward_call(
     tenant: Tenant, decision_id: str, reward: float, *, now_ms: int, attempt: int
 ) -> tuple[Any, ...]:
-    slot = slot_of(tenant, decision_id)
+    slot = tenant.slot_of(decision_id)
     return tenant.key, tenant.revision, decision_id, slot, _digits(reward), now_ms, attempt
 
 

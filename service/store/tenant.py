@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.algorithm import AnyConfig, Config, config_fields, resolve
+from service.decision_ids import issue_time_ms
 from service.store import keys
 
 _CACHED_BYTES = 1 << 25
@@ -83,6 +84,11 @@ class Tenant:
         """The length of the time slots that decisions are kept in."""
         wanted_ms = (self.window_ms + self.retention_ms) // _MOST_SLOTS
         return min(max(_SHORTEST_SLOT_MS, wanted_ms), _LONGEST_SLOT_MS)
+
+    def slot_of(self, decision_id: str) -> str:
+        """The slot that the id tells, or an empty string."""
+        at_ms = issue_time_ms(decision_id)
+        return "" if at_ms is None else str(at_ms // self.slot_ms)
 
     @property
     def section_ms(self) -> int:

@@ -1,4 +1,5 @@
-"""Decision ids. One made by the service carries its issue time, which tells where its record is.
+"""Decision ids. One made here, by service or client, carries its issue time, which tells where its
+record is.
 
 An id is made before the step that uses it, so that a retry of the step is the same decision.
 Nothing is trusted in an id: one that tells a time at which it was not issued is merely looked for
@@ -8,8 +9,6 @@ in vain there, and then by its pointer.
 import binascii
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-
-from service.store.tenant import Tenant
 
 _TIME_BYTES = 6
 _RANDOM_BYTES = 9
@@ -27,17 +26,12 @@ def ranked_id(decision_id: str, place: int) -> str:
     return decision_id if place == 1 else f"{decision_id}.{place}"
 
 
-def slot_of(tenant: Tenant, decision_id: str) -> str:
-    """The slot that the id tells, or an empty string."""
-    at_ms = issue_time_ms(decision_id.partition(".")[0])
-    return "" if at_ms is None else str(at_ms // tenant.slot_ms)
-
-
 def issue_time_ms(decision_id: str) -> int | None:
-    """The time that the id tells, if it tells one."""
-    if len(decision_id) != _LENGTH:
+    """The time that the id tells, wherever in a ranking it is, if it tells one."""
+    first, _, _ = decision_id.partition(".")
+    if len(first) != _LENGTH:
         return None
     try:
-        return int.from_bytes(urlsafe_b64decode(decision_id)[:_TIME_BYTES], "big")
+        return int.from_bytes(urlsafe_b64decode(first)[:_TIME_BYTES], "big")
     except (binascii.Error, ValueError):
         return None
