@@ -156,16 +156,32 @@ def _add_simulate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
         default=[],
         help="with --compare: just this row of its table, such as adaptive; may be repeated",
     )
+    simulate.add_argument(
+        "--scales",
+        action="store_true",
+        help="instead: what a context scale is worth where contexts are skewed",
+    )
     simulate.set_defaults(run=_simulate)
 
 
 def _simulate(
-    *, compare: bool, with_long: bool, only: list[str], with_engine: bool, **flags: Any
+    *,
+    compare: bool,
+    scales: bool,
+    with_long: bool,
+    only: list[str],
+    with_engine: bool,
+    **flags: Any,
 ) -> None:
     if compare:
         from loadtest.simulation.compare import compare as run_comparison
 
         run_comparison(**flags, with_long=with_long, only=only)
+        return
+    if scales:
+        from loadtest.simulation.scales import scales as run_scales
+
+        run_scales(**flags)
         return
     from loadtest.simulation.simulate import simulate
 

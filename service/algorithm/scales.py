@@ -8,13 +8,17 @@ division, or a bisection of at most `MOST_KNOTS` values. Every scale is monotone
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 # More would be no better: each holds 1/256 of the sample, narrower than most balls get.
 MOST_KNOTS = 256
+# How much of `auto` is the quantile, the rest being linear over the range of the sample. Curves
+# that are steep by quantiles alone, as where contexts leave a gap, stay within four times their
+# slope over the range, and those that are steep over the range within 4/3 of that over quantiles.
+EVENNESS = 0.75
 
 
 class OutsideScale(ValueError):
@@ -69,11 +73,13 @@ class Quantiles:
     places: tuple[float, ...]
 
     @classmethod
-    def of(cls, sample: Iterable[float]) -> "Quantiles":
-        """The scale of a sample, with at most `MOST_KNOTS` knots."""
+    def of(cls, sample: Iterable[float], *, evenness: float = 1.0) -> "Quantiles":
+        """The scale of a sample, with at most `MOST_KNOTS` knots; see `EVENNESS`."""
         values, counts = np.unique(np.fromiter(sample, dtype=np.float64), return_counts=True)
-        total = counts.sum()
-        places = (np.cumsum(counts) - counts / 2) / total
+        places = (np.cumsum(counts) - counts / 2) / counts.sum()
+        if len(values) > 1:
+            linear = (values - values[0]) / (values[-1] - values[0])
+            places = evenness * places + (1.0 - evenness) * linear
         if len(values) > MOST_KNOTS:
             kept = _even(places)
             values, places = values[kept], places[kept]
@@ -99,29 +105,37 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The scale while the sample is being gathered: a number's place among those seen, and itself.
+    """The scale while a sample is being gathered: as `Quantiles`, of it and the number itself.
 
     The first of all becomes ½.
     """
 
     seen: tuple[float, ...]  # rising
+    evenness: float = 1.0
 
     def __call__(self, value: float) -> float:
         """The context of the number."""
-        below, up_to = bisect_left(self.seen, value), bisect_right(self.seen, value)
-        return (below + up_to + 1) / (2 * (len(self.seen) + 1))
+        seen = self.seen
+        below, up_to = bisect_left(seen, value), bisect_right(seen, value)
+        rank = (below + up_to + 1) / (2 * (len(seen) + 1))
+        low, high = (min(seen[0], value), max(seen[-1], value)) if seen else (value, value)
+        linear = (value - low) / (high - low) if low < high else 0.5
+        return self.evenness * rank + (1.0 - self.evenness) * linear
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """The quantiles of a tenant's first `contexts` contexts; until then, their ranks."""
+    """Quantiles of a tenant's first contexts, so many of them, made less uneven by `EVENNESS`."""
 
     contexts: int
+    evenness: ClassVar[float] = EVENNESS
 
     def scale(self, seen: Iterable[float]) -> Ranks | Quantiles:
         """For the next context, from all that came before it, or at least the first `contexts`."""
         first = list(seen)[: self.contexts]
-        return Ranks(tuple(sorted(first))) if len(first) < self.contexts else Quantiles.of(first)
+        if len(first) < self.contexts:
+            return Ranks(tuple(sorted(first)), self.evenness)
+        return Quantiles.of(first, evenness=self.evenness)
 
     def setting(self) -> dict[str, Any]:
         """As a tenant's configuration says it."""

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from service.algorithm.scales import (
+    EVENNESS,
     MOST_KNOTS,
     Auto,
     Linear,
@@ -111,7 +113,10 @@ def test_every_scale_is_monotone_and_stays_within_0_and_1(
     near = [math.nextafter(x, side) for x in sample[:20] for side in (-math.inf, math.inf)]
     probes = sorted([*sample, *others, *near])
     low, high = min(others), max(others)
-    scales: list[Scale] = [Quantiles.of(sample), Ranks(tuple(sorted(sample)))]
+    scales: list[Scale] = []
+    for evenness in (1.0, EVENNESS):
+        scales.append(Quantiles.of(sample, evenness=evenness))
+        scales.append(Ranks(tuple(sorted(sample)), evenness))
     if low < high:
         scales.append(Linear(low=low, high=high))
     for scale in scales:
@@ -145,6 +150,30 @@ def test_contexts_of_the_samples_distribution_become_uniform() -> None:
 # -- auto
 
 
+def test_an_uneven_scale_at_points_computed_by_hand() -> None:
+    """0, 1, 1, 10: the quantiles are 0.125, 0.5 and 0.875, and 0, 0.1 and 1 on the line."""
+    scale = Quantiles.of([0.0, 1.0, 1.0, 10.0], evenness=0.75)
+    assert scale.places == pytest.approx((0.09375, 0.4, 0.90625))
+    ranks = Ranks((0.0, 1.0, 1.0, 10.0), 0.75)
+    places = [0.75 * 0.1, 0.75 * 0.5 + 0.25 * 0.1, 0.75 * 0.7 + 0.25 * 0.5, 0.75 * 0.9 + 0.25]
+    assert [ranks(x) for x in (-1.0, 1.0, 5.0, 11.0)] == pytest.approx(places)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.lists(st.integers(-50, 50).map(float), min_size=2, max_size=60))
+def test_auto_is_never_much_steeper_than_either_scale_that_it_is_made_of(
+    sample: list[float],
+) -> None:
+    """Between neighbours it rises by 3/4 of the quantiles and 1/4 of the line, or more."""
+    even, scale = Quantiles.of(sample), Quantiles.of(sample, evenness=0.75)
+    values = even.values
+    span = values[-1] - values[0]
+    for left, right in pairwise(values):
+        rise = scale(right) - scale(left)
+        assert rise >= 0.75 * (even(right) - even(left)) - 1e-12
+        assert rise >= 0.25 * (right - left) / span - 1e-12
+
+
 def test_ranks_place_a_context_among_those_seen_and_itself() -> None:
     assert Ranks(())(123.0) == 0.5
     scale = Ranks((1.0, 2.0, 2.0))
@@ -167,10 +196,10 @@ def test_auto_has_ranks_first_and_is_then_frozen(sample: list[float], contexts: 
     auto = Auto(contexts=contexts)
     first = sample[:contexts]
     if len(sample) < contexts:
-        assert auto.scale(sample) == Ranks(tuple(sorted(sample)))
+        assert auto.scale(sample) == Ranks(tuple(sorted(sample)), EVENNESS)
     else:
-        assert auto.scale(sample) == Quantiles.of(first)
-        assert auto.scale(first[::-1]) == Quantiles.of(first)
+        assert auto.scale(sample) == Quantiles.of(first, evenness=EVENNESS)
+        assert auto.scale(first[::-1]) == auto.scale(sample)
 
 
 # -- settings
@@ -183,6 +212,7 @@ def test_a_scale_comes_back_from_json_as_it_was(sample: list[float]) -> None:
         Unit(),
         Linear(low=-1 / 3, high=0.1 + 0.2, outside="refuse"),
         Quantiles.of(sample),
+        Quantiles.of(sample, evenness=EVENNESS),
         Auto(contexts=len(sample)),
     ]
     for scale in scales:
