@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -78,6 +78,19 @@ class Line:
         raise ValueError(f"{name} is no number")
 
 
+class Selected(NamedTuple):
+    """What was decided."""
+
+    arm: str
+    propensity: float
+    holdout: bool
+
+    @classmethod
+    def by(cls, line: Line) -> "Selected":
+        """As the line has it."""
+        return cls(line.text("arm"), line.propensity(), line.said("holdout"))
+
+
 class DecisionLog:
     """What a log says of its decisions, and how many of which kind there are."""
 
@@ -88,7 +101,7 @@ class DecisionLog:
         # open, expired, censored, ranked (below the first of a ranking), incomplete (a closed
         # decision whose first line is missing, and with it the arm), repeated (a line).
         self.counts: Counter[str] = Counter()
-        self._open: dict[str, tuple[str, float]] = {}
+        self._open: dict[str, Selected] = {}
         self._last: tuple[int, ...] = ()
         self._rows: list[tuple[int, float, float]] = []
 
@@ -120,7 +133,7 @@ class DecisionLog:
     def _select(self, line: Line) -> None:
         decision_id = line.text("decision_id")
         if not _ranked(decision_id):
-            self._open[decision_id] = (line.text("arm"), line.propensity())
+            self._open[decision_id] = Selected.by(line)
 
     def _close(self, line: Line, event: str) -> None:
         decision_id = line.text("decision_id")
@@ -134,15 +147,15 @@ class DecisionLog:
             return
         reward = line.number_of("reward", least=-LARGEST_REWARD, most=LARGEST_REWARD)
         if line.has("arm") and line.has("propensity"):
-            selected = (line.text("arm"), line.propensity())
+            selected = Selected.by(line)
         if selected is None:
             self.counts["incomplete"] += 1
             return
-        arm, propensity = selected
         self.counts[event] += 1
-        self.counts["holdout"] += line.said("holdout")
-        self.counts["certain"] += math.isclose(propensity, 1.0, rel_tol=1e-12)
-        self._rows.append((self.arms.setdefault(arm, len(self.arms)), propensity, reward))
+        self.counts["holdout"] += selected.holdout
+        self.counts["certain"] += math.isclose(selected.propensity, 1.0, rel_tol=1e-12)
+        arm = self.arms.setdefault(selected.arm, len(self.arms))
+        self._rows.append((arm, selected.propensity, reward))
         if len(self._rows) == _BATCH:
             self._add_up()
 

@@ -151,7 +151,7 @@ def test_a_decision_that_comes_in_parts() -> None:
     part = {"event": "rewarded", "reward": 3.0}
     found = report(
         [
-            selected(1, arm="red", propensity=0.25),
+            selected(1, arm="red", propensity=0.25, holdout=True),
             selected(2, arm="blue", propensity=0.5),
             {**part, "decision_id": "d2"},
             {**part, "decision_id": "d1"},
@@ -160,6 +160,7 @@ def test_a_decision_that_comes_in_parts() -> None:
     )
     assert found["decisions"]["used"] == 2
     assert found["decisions"]["incomplete"] == 1
+    assert found["decisions"]["holdout"] == 1
     assert policy(found, "red")["ips"]["mean"] == pytest.approx(4 * 3.0 / 2)
 
 
