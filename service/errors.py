@@ -4,6 +4,7 @@ ZoomingError
 ├── StoreStartError        the private store cannot start
 ├── StoreUnsuitable        the store given cannot be used
 ├── BadSetting             a setting has a value that cannot be used
+├── BadLog                 a decision log cannot be read
 ├── StoreUnavailable       503: the store cannot be reached or refuses
 ├── StaleTenant            the caller's view of a tenant is out of date (never leaves the service)
 └── Refusal                the caller's doing; `detail` says what to do
@@ -34,6 +35,10 @@ class StoreUnsuitable(ZoomingError):
 
 class BadSetting(ZoomingError):
     """A setting has a value that cannot be used; the message names it."""
+
+
+class BadLog(ZoomingError):
+    """A decision log cannot be read; the message names the line."""
 
 
 class StoreUnavailable(ZoomingError):

@@ -8,10 +8,12 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from service.algorithm import ADAPTIVE, DEFAULT_PRESET, PRESETS, Parameters, config_fields
+from service.api.strict import Number
+from service.api.strict import Strict as Strict  # noqa: PLC0414 - other schemas take it from here
 
 MOST_ARMS = 100_000
 # Four bytes each, in one string of the store.
@@ -23,9 +25,6 @@ MOST_POINTS = 2**25
 # Wide enough for any use, narrow enough that no sum or bound of them leaves the floats.
 LARGEST_REWARD = 1e6
 LARGEST = 1e3
-# Squares of curves and features are summed.
-LARGEST_NUMBER = 1e100
-MOST_FIELDS = 100
 # Between narrower balls the variance of a curve is lost in rounding.
 DEEPEST_CURVE = 16
 
@@ -39,7 +38,6 @@ Arms = Annotated[
     ],
     Discriminator(lambda arms: "names" if isinstance(arms, list) else "count"),
 ]
-Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf_nan=False)]
 Reward = Annotated[float, Field(ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_nan=False)]
 Auto = Annotated[Literal["auto"], Tag("word")]
 _auto_or_number = Discriminator(lambda value: "word" if isinstance(value, str) else "number")
@@ -58,21 +56,6 @@ Rows = Annotated[
     list[Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]],
     Field(min_length=1, max_length=MOST_ARMS, fail_fast=True),
 ]
-
-
-class Strict(BaseModel):
-    """The base of everything that is taken in."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_flood(cls, sent: Any) -> Any:
-        # Each unknown field makes an error, and a million of them take gigabytes.
-        if isinstance(sent, dict) and len(sent) > MOST_FIELDS:
-            message = "{count} fields; nothing here has so many"
-            raise PydanticCustomError("fields", message, {"count": len(sent)})
-        return sent
 
 
 class LearnedSimilarity(Strict):
