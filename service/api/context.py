@@ -28,7 +28,8 @@ from service.settings import Settings
 from service.splitter import Splitter
 from service.store import Store, Tenant
 
-_STALE_READS = 5
+# Of several changes at the same time one wins each round.
+_STALE_READS = 20
 # Has the page at /docs ask for a key and send it; whether one is needed is decided here.
 KEY_IN_DOCS = HTTPBearer(auto_error=False, description="The admin key, or the tenant's own")
 

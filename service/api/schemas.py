@@ -53,6 +53,7 @@ Lipschitz = Annotated[
 ]
 Coefficient = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
+SplitWait = Annotated[int, Field(ge=0, le=60_000)]
 Rows = Annotated[
     list[Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]],
     Field(min_length=1, max_length=MOST_ARMS, fail_fast=True),
@@ -147,7 +148,7 @@ class TenantConfig(Strict):
     )
     reward_window_seconds: Seconds = 3600
     retention_seconds: Seconds = 3600
-    split_wait_ms: int = Field(default=1000, ge=0, le=60_000)
+    split_wait_ms: SplitWait = 1000
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TenantConfig":

@@ -1,4 +1,4 @@
-"""Tenants: create, list, read, delete, and look at the partition."""
+"""Tenants: create, list, read, change, delete, and look at the partition."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -6,7 +6,8 @@ from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Path, Request, Response
 
-from service.api.context import Here, Key, clock_ms, hash_key, new_key
+from service.api.change_schemas import TenantChanges
+from service.api.context import Context, Here, Key, clock_ms, hash_key, new_key
 from service.api.problems import responses
 from service.api.schemas import (
     Ball,
@@ -75,13 +76,25 @@ async def list_tenants(here: Here, key: Key) -> TenantList:
 async def read_tenant(tenant: Name, request: Request, here: Here, key: Key) -> TenantState:
     """The tenant's configuration and counters."""
     request.state.tenant = tenant
-    found = await here.current_tenant(tenant, key)
-    return TenantState(
-        tenant=tenant,
-        created_at=datetime.fromtimestamp(found.created_at_ms / 1000, UTC),
-        config=dict(found.settings),
-        counters=_counters(await here.store.directory.stats(found, now_ms=clock_ms())),
-    )
+    return await _state(here, await here.current_tenant(tenant, key))
+
+
+@router.patch("/{tenant}", responses=responses(401, 403, 404, 413, 422, 503))
+async def change_tenant(
+    tenant: Name, changes: TenantChanges, request: Request, here: Here, key: Key
+) -> TenantState:
+    """Changes settings, from the next call on, at every worker; nothing that was learned is lost.
+
+    A setting that is structural is refused: it takes a new tenant. What was sent at the creation
+    stays known: the same PUT again still gets 200.
+    """
+    here.require_admin(key)
+    request.state.tenant = tenant
+
+    async def step(found: Tenant) -> Tenant:
+        return await here.store.directory.revise(found, settings=changes.sent())
+
+    return await _state(here, await here.with_tenant(tenant, key, step))
 
 
 @router.delete("/{tenant}", status_code=204, responses=responses(401, 403, 404, 422, 503))
@@ -112,6 +125,15 @@ async def read_partition(tenant: Name, request: Request, here: Here, key: Key) -
     # Off the event loop: with many thousands of balls this takes a second.
     content = await asyncio.to_thread(_partition_json, found, balls)
     return Response(content, media_type="application/json")
+
+
+async def _state(here: Context, tenant: Tenant) -> TenantState:
+    return TenantState(
+        tenant=tenant.name,
+        created_at=datetime.fromtimestamp(tenant.created_at_ms / 1000, UTC),
+        config=dict(tenant.settings),
+        counters=_counters(await here.store.directory.stats(tenant, now_ms=clock_ms())),
+    )
 
 
 def _counters(stats: TenantStats) -> dict[str, int | float]:

@@ -1,4 +1,4 @@
-"""The tenants there are: create, read, list, delete.
+"""The tenants there are: create, read, revise, list, delete.
 
 No step here runs long, however large the tenant: a deletion makes the tenant unknown at once and
 gives its memory back in portions; one that was cut short is finished by the next start.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from service.algorithm import AdaptiveConfig, AnyConfig, Interval
-from service.errors import StoreUnsuitable, UnknownTenant
+from service.errors import StaleTenant, StoreUnsuitable, UnknownTenant
 from service.store import keys
 from service.store.children import ball_record
 from service.store.connection import Connection
@@ -73,22 +73,7 @@ class Directory:
             return standing, False
 
     async def _create(self, tenant: Tenant) -> bool:
-        document = tenant.document()
-        constants = {
-            "form": _FORM,
-            "revision": tenant.revision,
-            "keys": " ".join(tenant.key_hashes),
-            "document": document,
-            "window_ms": tenant.window_ms,
-            "retention_ms": tenant.retention_ms,
-            "slot_ms": tenant.slot_ms,
-            "section_ms": tenant.section_ms,
-            "created_at_ms": tenant.created_at_ms,
-            "preset": tenant.settings["preset"],
-            "low": repr(tenant.reward_scale.low),
-            "span": repr(tenant.reward_scale.span),
-            **_constants(tenant.config),
-        }
+        kept = _kept_fields(tenant)
         # The list must never lack a tenant that is there: whoever finds a tenant standing writes
         # it to the list once more.
         await self._register(tenant)
@@ -98,11 +83,26 @@ class Directory:
             tenant.incarnation,
             *_root(tenant.config),
             tenant.created_at_ms,
-            *(part for item in constants.items() for part in item),
+            *_pairs({"revision": tenant.revision, **kept, **_constants(tenant.config)}),
         )
         if status == "created":
-            self._cache.put(tenant, size=len(document))
+            self._cache.put(tenant, size=len(kept["document"]))
         return bool(status == "created")
+
+    async def revise(self, tenant: Tenant, *, settings: Mapping[str, Any]) -> Tenant:
+        """The tenant with these settings changed; raises `StaleTenant` if it was changed since."""
+        revision = f"{tenant.incarnation}.{secrets.token_hex(6)}"
+        revised = tenant.revised(revision, settings=settings)
+        # Off the event loop: a document may be a matrix of megabytes.
+        kept = await asyncio.to_thread(_kept_fields, revised)
+        status, *_ = await self._connection.step(
+            "revise", tenant.key, tenant.revision, revision, *_pairs(kept)
+        )
+        self.forget(tenant.name)
+        if status != "revised":
+            raise StaleTenant(tenant.name)
+        self._cache.put(revised, size=len(kept["document"]))
+        return revised
 
     async def get(self, name: str) -> Tenant:
         """The tenant as last read; a step made with an outdated one is refused as stale."""
@@ -252,6 +252,27 @@ class Directory:
                 await self._client.unlink(
                     *(keys.derived(tenant.base, "decisions", slot) for slot in chunk)
                 )
+
+
+def _kept_fields(tenant: Tenant) -> dict[str, Any]:
+    """What the tenant's hash keeps of its settings and keys; written anew at each revision."""
+    return {
+        "form": _FORM,
+        "keys": " ".join(tenant.key_hashes),
+        "document": tenant.document(),
+        "window_ms": tenant.window_ms,
+        "retention_ms": tenant.retention_ms,
+        "slot_ms": tenant.slot_ms,
+        "section_ms": tenant.section_ms,
+        "created_at_ms": tenant.created_at_ms,
+        "preset": tenant.settings["preset"],
+        "low": repr(tenant.reward_scale.low),
+        "span": repr(tenant.reward_scale.span),
+    }
+
+
+def _pairs(fields: Mapping[str, Any]) -> list[Any]:
+    return [part for item in fields.items() for part in item]
 
 
 def _constants(config: AnyConfig) -> dict[str, Any]:

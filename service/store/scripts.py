@@ -21,6 +21,7 @@ STEPS = (
     "delete",
     "forget",
     "publish",
+    "revise",
     "reward",
     "select",
     "stage",

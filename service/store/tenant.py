@@ -9,7 +9,7 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from service.algorithm import AnyConfig, Config, config_fields, resolve
@@ -89,6 +89,10 @@ class Tenant:
                 "created_at_ms": self.created_at_ms,
             }
         )
+
+    def revised(self, revision: str, *, settings: Mapping[str, Any]) -> "Tenant":
+        """The same at a new revision, with these settings changed; none of them is structural."""
+        return replace(self, revision=revision, settings={**self.settings, **settings})
 
     @classmethod
     def make(

@@ -19,6 +19,7 @@ from tests.support.servers import Service, free_port
 # Route -> who may call it.
 ROUTES = {
     "PUT /tenants/{tenant}": "admin",
+    "PATCH /tenants/{tenant}": "admin",
     "GET /tenants": "admin",
     "DELETE /tenants/{tenant}": "admin",
     "GET /tenants/{tenant}": "tenant",
@@ -71,6 +72,7 @@ def use(service: Service, made: Made, route: str, *, key: str | None) -> httpx.R
     method, path = route.split()
     bodies: dict[str, Any] = {
         "PUT /tenants/{tenant}": CONFIG,
+        "PATCH /tenants/{tenant}": {"split_wait_ms": 5},
         "POST /select": {"tenant": made.name, "context": 0.5},
         "POST /reward": {"tenant": made.name, "decision_id": made.decision_id, "reward": 1.0},
         "POST /select/batch": {"tenant": made.name, "items": [{"context": 0.5}]},

@@ -18,7 +18,9 @@ from tests.api.calls import (
 )
 from tests.support.servers import Service, wait_for
 
-PUT, READ, DELETE = (f"{method} /tenants/{{tenant}}" for method in ("PUT", "GET", "DELETE"))
+PUT, READ, PATCH, DELETE = (
+    f"{method} /tenants/{{tenant}}" for method in ("PUT", "GET", "PATCH", "DELETE")
+)
 LIST, PARTITION = "GET /tenants", "GET /tenants/{tenant}/partition"
 SELECT, REWARD = "POST /select", "POST /reward"
 SELECTS, REWARDS = "POST /select/batch", "POST /reward/batch"
@@ -35,6 +37,9 @@ PROVOCATIONS: list[tuple[str, int, str, Any]] = [
     (PUT, 422, "/tenants/shop", {}),
     (READ, 404, "/tenants/nobody", None),
     (READ, 422, "/tenants/Nobody", None),
+    (PATCH, 404, "/tenants/nobody", {}),
+    (PATCH, 413, "/tenants/shop", TOO_LARGE),
+    (PATCH, 422, "/tenants/shop", {"arms": 4}),
     (DELETE, 404, "/tenants/nobody", None),
     (DELETE, 422, "/tenants/Nobody", None),
     (PARTITION, 404, "/tenants/nobody/partition", None),
@@ -58,6 +63,7 @@ PROVOCATIONS: list[tuple[str, int, str, Any]] = [
 GOOD_CALLS: dict[str, tuple[str, Any]] = {
     PUT: ("/tenants/shop", CONFIG),
     READ: ("/tenants/shop", None),
+    PATCH: ("/tenants/shop", {"split_wait_ms": 5}),
     LIST: ("/tenants", None),
     PARTITION: ("/tenants/shop/partition", None),
     SELECT: ("/select", SELECT_BODY),

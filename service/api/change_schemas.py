@@ -1,0 +1,45 @@
+"""What the calls take that change a tenant.
+
+A setting that is structural decides what was learned and how it is kept: with another value, what
+the tenant knows would be wrong. Only a new tenant can have it otherwise.
+"""
+
+from typing import Any
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from service.api.schemas import SplitWait, Strict, TenantConfig
+
+_STRUCTURAL = (
+    "{field}: it decides what is learned, so it cannot be changed: create a new tenant; what can "
+    "be changed: {others}"
+)
+_ARMS = (
+    "{field}: arms are added, paused and retired under /tenants/TENANT/arms, or create a new tenant"
+)
+
+
+def _left_out() -> Any:
+    """What is left out stays as it is; a factory, so that the docs show no default."""
+    return Field(default_factory=lambda: None)
+
+
+class TenantChanges(Strict):
+    """Every setting that is not structural; those that are sent are changed."""
+
+    split_wait_ms: SplitWait = _left_out()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_structural(cls, sent: Any) -> Any:
+        for name in sent if isinstance(sent, dict) else ():
+            if name in TenantConfig.model_fields and name not in cls.model_fields:
+                message = _ARMS if name == "arms" else _STRUCTURAL
+                about = {"field": name, "others": ", ".join(cls.model_fields)}
+                raise PydanticCustomError("structural", message, about)
+        return sent
+
+    def sent(self) -> dict[str, Any]:
+        """The settings to change."""
+        return self.model_dump(exclude_unset=True)
