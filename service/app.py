@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import Depends, FastAPI
 
 from service import logs
-from service.api import decisions, ops, problems, tenants
+from service.api import decisions, keys, ops, problems, tenants
 from service.api.context import KEY_IN_DOCS, Context, clock_ms
 from service.api.limits import BodyLimit
 from service.api.watch import Watch
@@ -64,6 +64,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(Watch)
     app.include_router(decisions.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(tenants.router, dependencies=[Depends(KEY_IN_DOCS)])
+    app.include_router(keys.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(ops.router)
     return app
 

@@ -1,15 +1,18 @@
-"""What the calls take that change a tenant.
+"""What the calls take and answer that change a tenant: its settings, its keys.
 
 A setting that is structural decides what was learned and how it is kept: with another value, what
 the tenant knows would be wrong. Only a new tenant can have it otherwise.
 """
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from service.api.schemas import SplitWait, Strict, TenantConfig
+from service.api.schemas import Seconds, SplitWait, Strict, TenantConfig
+
+KeyId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", examples=["k1f9a8c33"])]
 
 _STRUCTURAL = (
     "{field}: it decides what is learned, so it cannot be changed: create a new tenant; what can "
@@ -43,3 +46,19 @@ class TenantChanges(Strict):
     def sent(self) -> dict[str, Any]:
         """The settings to change."""
         return self.model_dump(exclude_unset=True)
+
+
+class KeyRequest(Strict):
+    """How long a new key opens the tenant."""
+
+    expires_in_seconds: Seconds | None = Field(
+        default=None, description="Left out: until it is revoked"
+    )
+
+
+class KeyCreated(BaseModel):
+    """A new key, shown this once."""
+
+    key_id: str
+    api_key: str
+    expires_at: datetime | None

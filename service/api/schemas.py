@@ -236,6 +236,7 @@ class TenantCreated(BaseModel):
     """A tenant; the key is shown when it is created, and never again."""
 
     tenant: str
+    key_id: str | None = None
     api_key: str | None = None
     config: dict[str, Any]
 
@@ -246,11 +247,20 @@ class TenantList(BaseModel):
     tenants: list[str]
 
 
+class KeyState(BaseModel):
+    """A key that opens a tenant; with `expires_at` null it does so until it is revoked."""
+
+    key_id: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
 class TenantState(BaseModel):
-    """A tenant's configuration and counters."""
+    """A tenant's configuration and counters; its keys are shown to the admin, others get null."""
 
     tenant: str
     created_at: datetime
+    keys: list[KeyState] | None
     config: dict[str, Any]
     counters: dict[str, int | float]
 

@@ -1,5 +1,6 @@
 """All of Redis: the keys, the records, the scripts, and a typed function in front of each."""
 
+from service.store.access import MOST_LIVE_KEYS, TenantKey, live_keys
 from service.store.children import Children, pack_children
 from service.store.connection import ServerState
 from service.store.decision_ids import new_decision_id
@@ -11,6 +12,7 @@ from service.store.tenant import Tenant
 
 __all__ = [
     "LEASE_MS",
+    "MOST_LIVE_KEYS",
     "BallRecord",
     "Children",
     "ModelRecord",
@@ -20,7 +22,9 @@ __all__ = [
     "ServerState",
     "Store",
     "Tenant",
+    "TenantKey",
     "TenantStats",
+    "live_keys",
     "new_attempt",
     "new_decision_id",
     "pack_children",

@@ -6,7 +6,7 @@ gives its memory back in portions; one that was cut short is finished by the nex
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from service.algorithm import AdaptiveConfig, AnyConfig, Interval
 from service.errors import StaleTenant, StoreUnsuitable, UnknownTenant
 from service.store import keys
+from service.store.access import TenantKey, live_keys, pack_keys, unpack_keys
 from service.store.children import ball_record
 from service.store.connection import Connection
 from service.store.records import ModelRecord
@@ -89,10 +90,21 @@ class Directory:
             self._cache.put(tenant, size=len(kept["document"]))
         return bool(status == "created")
 
-    async def revise(self, tenant: Tenant, *, settings: Mapping[str, Any]) -> Tenant:
-        """The tenant with these settings changed; raises `StaleTenant` if it was changed since."""
+    async def revise(
+        self,
+        tenant: Tenant,
+        *,
+        now_ms: int,
+        settings: Mapping[str, Any] | None = None,
+        keys: Sequence[TenantKey] | None = None,
+    ) -> Tenant:
+        """The tenant with settings or keys changed, and without the keys that have expired.
+
+        Raises `StaleTenant` if the tenant was changed since it was read.
+        """
         revision = f"{tenant.incarnation}.{secrets.token_hex(6)}"
-        revised = tenant.revised(revision, settings=settings)
+        live = live_keys(tenant.keys if keys is None else keys, now_ms=now_ms)
+        revised = tenant.revised(revision, settings=settings or {}, keys=live)
         # Off the event loop: a document may be a matrix of megabytes.
         kept = await asyncio.to_thread(_kept_fields, revised)
         status, *_ = await self._connection.step(
@@ -117,16 +129,16 @@ class Directory:
             return cached
         return await self.read(name)
 
-    def cached_keys(self, name: str) -> tuple[str, ...]:
-        """The hashes of the keys that opened the tenant when it was last read."""
+    def cached_keys(self, name: str) -> tuple[TenantKey, ...]:
+        """The keys that the tenant had when it was last read."""
         cached = self._cache.get(name)
-        return () if cached is None else cached.key_hashes
+        return () if cached is None else cached.keys
 
-    async def key_hashes(self, name: str) -> list[str]:
-        """The hashes of the keys that open the tenant; none when there is no such tenant."""
+    async def read_keys(self, name: str) -> tuple[TenantKey, ...]:
+        """The keys that the tenant has; none when there is no such tenant."""
         async with self._connection.in_time():
-            hashes = await self._client.hget(keys.tenant(name), "keys")
-        return [] if hashes is None else hashes.decode().split()
+            packed = await self._client.hget(keys.tenant(name), "keys")
+        return () if packed is None else unpack_keys(packed)
 
     async def read(self, name: str) -> Tenant:
         """The tenant from the store; whoever asks for it meanwhile waits for the same reading."""
@@ -144,14 +156,14 @@ class Directory:
         if None in found:
             self.forget(name)
             raise UnknownTenant(name)
-        incarnation, revision, key_hashes, document = found
+        incarnation, revision, packed_keys, document = found
         # Off the event loop: a document may be a matrix of megabytes.
         tenant = await asyncio.to_thread(
             Tenant.from_document,
             name=name,
             incarnation=incarnation.decode(),
             revision=revision.decode(),
-            keys=key_hashes,
+            keys=packed_keys,
             document=document,
         )
         self._cache.put(tenant, size=len(document))
@@ -258,7 +270,7 @@ def _kept_fields(tenant: Tenant) -> dict[str, Any]:
     """What the tenant's hash keeps of its settings and keys; written anew at each revision."""
     return {
         "form": _FORM,
-        "keys": " ".join(tenant.key_hashes),
+        "keys": pack_keys(tenant.keys),
         "document": tenant.document(),
         "window_ms": tenant.window_ms,
         "retention_ms": tenant.retention_ms,
@@ -325,5 +337,5 @@ def _new_tenant(
         body_digest=body_digest,
         settings=settings,
         created_at_ms=now_ms,
-        key_hashes=[key_hash],
+        keys=[TenantKey.make(key_hash, now_ms=now_ms)],
     )

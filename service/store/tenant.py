@@ -14,6 +14,7 @@ from typing import Any
 
 from service.algorithm import AnyConfig, Config, config_fields, resolve
 from service.store import keys
+from service.store.access import TenantKey, unpack_keys
 
 _CACHED_BYTES = 1 << 25
 # A slot hash stays small enough for the server's compact encoding up to 2,500 decisions a second,
@@ -34,7 +35,7 @@ class Tenant:
     body_digest: str
     settings: Mapping[str, Any]
     created_at_ms: int
-    key_hashes: tuple[str, ...]
+    keys: tuple[TenantKey, ...]
     config: AnyConfig
     arm_names: Sequence[str]
 
@@ -90,9 +91,12 @@ class Tenant:
             }
         )
 
-    def revised(self, revision: str, *, settings: Mapping[str, Any]) -> "Tenant":
-        """The same at a new revision, with these settings changed; none of them is structural."""
-        return replace(self, revision=revision, settings={**self.settings, **settings})
+    def revised(
+        self, revision: str, *, settings: Mapping[str, Any], keys: Sequence[TenantKey]
+    ) -> "Tenant":
+        """The same at a new revision, with these keys; no setting among these is structural."""
+        settings = {**self.settings, **settings}
+        return replace(self, revision=revision, settings=settings, keys=tuple(keys))
 
     @classmethod
     def make(
@@ -104,7 +108,7 @@ class Tenant:
         body_digest: str,
         settings: Mapping[str, Any],
         created_at_ms: int,
-        key_hashes: Sequence[str],
+        keys: Sequence[TenantKey],
     ) -> "Tenant":
         """From the digest of the body as sent and the settings resolved from it."""
         arms = settings["arms"]
@@ -116,7 +120,7 @@ class Tenant:
             body_digest=body_digest,
             settings=settings,
             created_at_ms=created_at_ms,
-            key_hashes=tuple(key_hashes),
+            keys=tuple(keys),
             config=resolve(
                 arms=len(names),
                 **{name: settings[name] for name in config_fields(settings["preset"])},
@@ -133,7 +137,7 @@ class Tenant:
             name=name,
             incarnation=incarnation,
             revision=revision,
-            key_hashes=keys.decode().split(),
+            keys=unpack_keys(keys),
             **json.loads(document),
         )
 

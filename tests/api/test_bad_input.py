@@ -8,7 +8,7 @@ import pytest
 import redis
 from pydantic import BaseModel
 
-from service.api.change_schemas import TenantChanges
+from service.api.change_schemas import KeyRequest, TenantChanges
 from service.api.decision_schemas import RewardBatch, RewardRequest, SelectBatch, SelectRequest
 from service.api.schemas import TenantConfig
 from tests.api.calls import (
@@ -29,6 +29,7 @@ from tests.support.servers import Service
 SCHEMAS: dict[str, type[BaseModel]] = {
     "PUT /tenants/new": TenantConfig,
     "PATCH /tenants/known": TenantChanges,
+    "POST /tenants/known/keys": KeyRequest,
     "POST /select": SelectRequest,
     "POST /reward": RewardRequest,
     "POST /select/batch": SelectBatch,
@@ -81,6 +82,7 @@ def good_bodies(service: Service) -> dict[str, dict[str, Any]]:
     return {
         "PUT /tenants/new": CONFIG,
         "PATCH /tenants/known": {"split_wait_ms": 5},
+        "POST /tenants/known/keys": {"expires_in_seconds": 60},
         "POST /select": {"tenant": tenant, "context": 0.5},
         "POST /reward": {"tenant": tenant, "decision_id": decision_id, "reward": 1.0},
         "POST /select/batch": {"tenant": tenant, "items": [{"context": 0.5}]},
