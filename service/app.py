@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import Depends, FastAPI
 
 from service import logs
-from service.api import arms, decisions, ledger, ops, problems, tenants
+from service.api import arms, decisions, keys, ledger, ops, problems, tenants
 from service.api.context import KEY_IN_DOCS, Context, clock_ms
 from service.api.limits import BodyLimit
 from service.api.watch import Watch
@@ -66,9 +66,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, admin_key=settings.admin_key)
     app.add_middleware(Watch)
-    app.include_router(decisions.router, dependencies=[Depends(KEY_IN_DOCS)])
-    for router in (ledger.router, tenants.router, arms.router):
-        app.include_router(router, dependencies=[Depends(KEY_IN_DOCS)])
+    for part in (decisions, ledger, tenants, arms, keys):
+        app.include_router(part.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(ops.router)
     return app
 

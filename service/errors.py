@@ -11,6 +11,7 @@ ZoomingError
     ├── Unauthenticated    401
     ├── Forbidden          403
     ├── UnknownTenant      404
+    ├── UnknownKey         404
     ├── UnknownDecision    404
     ├── UnknownArm         404
     ├── Conflict           409
@@ -90,6 +91,18 @@ class UnknownTenant(Refusal):
 
     def __init__(self, tenant: str) -> None:
         super().__init__(f"There is no tenant '{tenant}'; create it with PUT /tenants/{tenant}.")
+
+
+class UnknownKey(Refusal):
+    """The tenant has no key of this id."""
+
+    status = 404
+    title = "Unknown key"
+
+    def __init__(self, tenant: str) -> None:
+        super().__init__(
+            f"The tenant '{tenant}' has no key of this id; GET /tenants/{tenant} lists its keys."
+        )
 
 
 class UnknownDecision(Refusal):

@@ -5,16 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas import (
-    MOST_ARMS,
-    ArmName,
-    Ball,
-    Number,
-    Problem,
-    Reward,
-    Strict,
-    TenantName,
-)
+from service.api.schemas import MOST_ARMS, ArmName, Ball, Problem, Reward, TenantName
+from service.api.strict import Number, Strict
 
 MOST_ITEMS = 1000
 MOST_RANKED = 100

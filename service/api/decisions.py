@@ -7,6 +7,7 @@ from typing import Any, Literal, cast
 from fastapi import APIRouter, Request
 
 from service import store
+from service.algorithm.scales import OutsideScale, Scale, Unit
 from service.api.context import Context, Here, Key, clock_ms
 from service.api.decision_schemas import (
     Choice,
@@ -28,6 +29,7 @@ from service.api.decision_schemas import (
     SelectRequest,
 )
 from service.api.problems import problem_of, responses
+from service.api.scaling import scale_of
 from service.errors import Conflict, Invalid, Late, Refusal, UnknownDecision
 from service.store import LIVE, Tenant, Wanted, new_attempt, new_decision_id
 
@@ -46,7 +48,8 @@ async def select(body: SelectRequest, request: Request, here: Here, key: Key) ->
     request.state.tenant, request.state.decision_id = body.tenant, decision_id
 
     async def step(tenant: Tenant) -> tuple[Tenant, Wanted, store.Selected]:
-        wanted = _wanted(tenant, body, decision_id)
+        scale = await scale_of(here, tenant, [body.context], now_ms=now_ms)
+        wanted = _wanted(tenant, body, decision_id, scale=scale)
         return tenant, wanted, await here.store.select(tenant, wanted, now_ms=now_ms)
 
     tenant, wanted, selected = await here.with_tenant(body.tenant, key, step)
@@ -71,9 +74,14 @@ async def select_batch(body: SelectBatch, request: Request, here: Here, key: Key
     ids = [item.decision_id or new_decision_id(now_ms) for item in body.items]
 
     async def step(tenant: Tenant) -> tuple[Tenant, list[Wanted], list[store.Selected]]:
-        pairs = zip(ids, body.items, strict=True)
-        wanted = [_wanted(tenant, item, decision_id) for decision_id, item in pairs]
-        return tenant, wanted, await here.store.select_all(tenant, wanted, now_ms=now_ms)
+        contexts = [item.context for item in body.items]
+        scale = await scale_of(here, tenant, contexts, now_ms=now_ms)
+        wanted = [
+            _wanted(tenant, item, decision_id, scale=scale)
+            for decision_id, item in zip(ids, body.items, strict=True)
+        ]
+        calls = [(tenant, one) for one in wanted]
+        return tenant, wanted, await here.store.select_all(calls, now_ms=now_ms)
 
     tenant, wanted, found = await here.with_tenant(body.tenant, key, step)
     await _split_all(here, tenant, [one.due for one in found], ids)
@@ -115,10 +123,8 @@ async def reward_batch(body: RewardBatch, request: Request, here: Here, key: Key
     attempt = new_attempt()
 
     async def step(tenant: Tenant) -> tuple[Tenant, list[store.Rewarded]]:
-        given = [(item.decision_id, item.reward) for item in body.items]
-        return tenant, await here.store.reward_all(
-            tenant, given, now_ms=clock_ms(), attempt=attempt
-        )
+        given = [(tenant, item.decision_id, item.reward) for item in body.items]
+        return tenant, await here.store.reward_all(given, now_ms=clock_ms(), attempt=attempt)
 
     tenant, found = await here.with_tenant(body.tenant, key, step)
     await _split_all(here, tenant, [rewarded.due for rewarded in found], ids)
@@ -132,9 +138,11 @@ async def reward_batch(body: RewardBatch, request: Request, here: Here, key: Key
     return Rewards(items=items)
 
 
-def _wanted(tenant: Tenant, item: SelectItem, decision_id: str) -> Wanted:
-    if not 0 <= item.context <= 1:
-        raise Invalid("context: this tenant's contexts lie between 0 and 1.")
+def _wanted(tenant: Tenant, item: SelectItem, decision_id: str, *, scale: Scale) -> Wanted:
+    try:
+        x = scale(item.context)
+    except OutsideScale as error:
+        raise Invalid(f"context: {error}") from error
     eligible = None
     if item.eligible is not None:
         unknown = next((arm for arm in item.eligible if arm not in tenant.arms), None)
@@ -144,7 +152,8 @@ def _wanted(tenant: Tenant, item: SelectItem, decision_id: str) -> Wanted:
             )
         named = {tenant.arms[arm] for arm in item.eligible}
         eligible = sorted(arm for arm in named if tenant.arm_states[arm] == LIVE)
-    return Wanted(decision_id=decision_id, x=item.context, eligible=eligible, n=item.n)
+    raw = None if isinstance(scale, Unit) else item.context
+    return Wanted(decision_id=decision_id, x=x, raw=raw, eligible=eligible, n=item.n)
 
 
 def _selection(tenant: Tenant, wanted: Wanted, selected: store.Selected) -> Selection:

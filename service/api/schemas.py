@@ -12,8 +12,9 @@ from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from service.algorithm import ADAPTIVE, DEFAULT_PRESET, PRESETS, Parameters, config_fields
-from service.api.strict import Number
-from service.api.strict import Strict as Strict  # noqa: PLC0414 - other schemas take it from here
+from service.algorithm.scales import scale_from
+from service.api.scale_schemas import ContextScale, UnitScale
+from service.api.strict import Number, Strict
 
 MOST_ARMS = 100_000
 # Four bytes each, in one string of the store.
@@ -52,6 +53,8 @@ Lipschitz = Annotated[
 Coefficient = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
+LogEntries = Annotated[int, Field(ge=0, le=10**8)]
+SplitWait = Annotated[int, Field(ge=0, le=60_000)]
 Rows = Annotated[
     list[Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]],
     Field(min_length=1, max_length=MOST_ARMS, fail_fast=True),
@@ -129,6 +132,10 @@ class TenantConfig(Strict):
         description="The lowest and the highest mean reward there may be; `noise` and `lipschitz` "
         "are told on the scale on which they are 0 and 1",
     )
+    context_scale: ContextScale = Field(
+        default=UnitScale(kind="unit"),
+        description="How the contexts that are sent become contexts from 0 to 1",
+    )
     reward_window_seconds: Seconds = 3600
     retention_seconds: Seconds = 3600
     default_reward: Reward | None = Field(
@@ -146,10 +153,10 @@ class TenantConfig(Strict):
         description="The share of selects that play an arm drawn uniformly and are not learned "
         "from: what the rest is compared with",
     )
-    log_entries: int = Field(
-        default=0, ge=0, le=10**8, description="How long the decision log is, about; 0 for none"
+    log_entries: LogEntries = Field(
+        default=0, description="How long the decision log is, about; 0 for none"
     )
-    split_wait_ms: int = Field(default=1000, ge=0, le=60_000)
+    split_wait_ms: SplitWait = 1000
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TenantConfig":
@@ -230,6 +237,7 @@ class TenantConfig(Strict):
             parameters = Parameters.resolve(self.preset, **given)
             resolved = {"preset": self.preset, "similarity": similarity, **asdict(parameters)}
         others = {name: sent[name] for name in sent if name not in config_fields("paper")}
+        others["context_scale"] = scale_from(sent["context_scale"]).setting()
         return others | resolved
 
 
@@ -237,6 +245,7 @@ class TenantCreated(BaseModel):
     """A tenant; the key is shown when it is created, and never again."""
 
     tenant: str
+    key_id: str | None = None
     api_key: str | None = None
     config: dict[str, Any]
 
@@ -267,11 +276,23 @@ class Uplift(BaseModel):
     high: float | None
 
 
+class KeyState(BaseModel):
+    """A key that opens a tenant; with `expires_at` null it does so until it is revoked."""
+
+    key_id: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
 class TenantState(BaseModel):
-    """A tenant's configuration and counters, and the uplift if it has a holdout."""
+    """A tenant's configuration and counters, and the uplift if it has a holdout.
+
+    Its keys are shown to the admin, others get null.
+    """
 
     tenant: str
     created_at: datetime
+    keys: list[KeyState] | None
     config: dict[str, Any]
     counters: dict[str, int | float]
     uplift: Uplift | None

@@ -1,16 +1,17 @@
-"""Tenants: create, list, read, delete, and look at the partition."""
+"""Tenants: create, list, read, change, delete, and look at the partition."""
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
 from service import store
-from service.api.context import Here, Key, clock_ms, hash_key, new_key
+from service.api.change_schemas import TenantChanges
+from service.api.context import Context, Here, Key, clock_ms, hash_key, moment, new_key
 from service.api.problems import responses
 from service.api.schemas import (
     Ball,
+    KeyState,
     Partition,
     Rewards,
     TenantConfig,
@@ -21,7 +22,7 @@ from service.api.schemas import (
     Uplift,
 )
 from service.errors import Conflict, UnknownTenant
-from service.store import PartitionBall, Tenant, TenantStats
+from service.store import PartitionBall, Tenant, TenantStats, live_keys
 
 router = APIRouter(prefix="/tenants", tags=["tenants"])
 
@@ -63,7 +64,10 @@ async def create_tenant(
     if not created:
         response.status_code = 200
     return TenantCreated(
-        tenant=tenant, api_key=api_key if created else None, config=dict(made.settings)
+        tenant=tenant,
+        key_id=made.keys[0].id if created else None,
+        api_key=api_key if created else None,
+        config=dict(made.settings),
     )
 
 
@@ -79,14 +83,26 @@ async def read_tenant(tenant: Name, request: Request, here: Here, key: Key) -> T
     """The tenant's configuration and counters."""
     request.state.tenant = tenant
     found = await here.current_tenant(tenant, key)
-    stats = await here.store.directory.stats(found, now_ms=clock_ms())
-    return TenantState(
-        tenant=tenant,
-        created_at=datetime.fromtimestamp(found.created_at_ms / 1000, UTC),
-        config=dict(found.settings),
-        counters=_counters(stats),
-        uplift=_uplift(stats.uplift) if stats.uplift else None,
-    )
+    return await _state(here, found, with_keys=here.is_admin(key))
+
+
+@router.patch("/{tenant}", responses=responses(401, 403, 404, 413, 422, 503))
+async def change_tenant(
+    tenant: Name, changes: TenantChanges, request: Request, here: Here, key: Key
+) -> TenantState:
+    """Changes settings, from the next call on, at every worker; nothing that was learned is lost.
+
+    A setting that is structural is refused: it takes a new tenant. What was sent at the creation
+    stays known: the same PUT again still gets 200.
+    """
+    here.require_admin(key)
+    request.state.tenant = tenant
+
+    async def step(found: Tenant) -> Tenant:
+        settings = changes.sent()
+        return await here.store.directory.revise(found, settings=settings, now_ms=clock_ms())
+
+    return await _state(here, await here.with_tenant(tenant, key, step), with_keys=True)
 
 
 @router.delete("/{tenant}", status_code=204, responses=responses(401, 403, 404, 422, 503))
@@ -117,6 +133,30 @@ async def read_partition(tenant: Name, request: Request, here: Here, key: Key) -
     # Off the event loop: with many thousands of balls this takes a second.
     content = await asyncio.to_thread(_partition_json, found, balls)
     return Response(content, media_type="application/json")
+
+
+async def _state(here: Context, tenant: Tenant, *, with_keys: bool) -> TenantState:
+    now_ms = clock_ms()
+    stats = await here.store.directory.stats(tenant, now_ms=now_ms)
+    return TenantState(
+        tenant=tenant.name,
+        created_at=moment(tenant.created_at_ms),
+        keys=_shown_keys(tenant, now_ms=now_ms) if with_keys else None,
+        config=dict(tenant.settings),
+        counters=_counters(stats),
+        uplift=_uplift(stats.uplift) if stats.uplift else None,
+    )
+
+
+def _shown_keys(tenant: Tenant, *, now_ms: int) -> list[KeyState]:
+    return [
+        KeyState(
+            key_id=key.id,
+            created_at=moment(key.created_at_ms),
+            expires_at=None if key.expires_at_ms is None else moment(key.expires_at_ms),
+        )
+        for key in live_keys(tenant.keys, now_ms=now_ms)
+    ]
 
 
 def _counters(stats: TenantStats) -> dict[str, int | float]:

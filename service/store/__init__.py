@@ -1,6 +1,7 @@
 """All of Redis: the keys, the records, the scripts, and a typed function in front of each."""
 
 from service.decision_ids import new_decision_id
+from service.store.access import MOST_LIVE_KEYS, TenantKey, live_keys
 from service.store.children import Children, pack_children
 from service.store.connection import ServerState
 from service.store.partition import PartitionBall
@@ -21,6 +22,7 @@ from service.store.uplift import Uplift
 __all__ = [
     "LEASE_MS",
     "LIVE",
+    "MOST_LIVE_KEYS",
     "PAUSED",
     "RETIRED",
     "BallRecord",
@@ -34,9 +36,11 @@ __all__ = [
     "ServerState",
     "Store",
     "Tenant",
+    "TenantKey",
     "TenantStats",
     "Uplift",
     "Wanted",
+    "live_keys",
     "new_attempt",
     "new_decision_id",
     "pack_children",

@@ -1,4 +1,4 @@
-"""The tenants there are: create, read, list, delete.
+"""The tenants there are: create, read, revise, list, delete.
 
 No step here runs long, however large the tenant: a deletion makes the tenant unknown at once and
 gives its memory back in portions; one that was cut short is finished by the next start.
@@ -6,7 +6,7 @@ gives its memory back in portions; one that was cut short is finished by the nex
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from service.algorithm import AdaptiveConfig, AnyConfig, Interval
 from service.errors import StaleTenant, StoreUnsuitable, UnknownTenant
 from service.store import keys
+from service.store.access import TenantKey, live_keys, pack_keys, unpack_keys
 from service.store.children import ball_record
 from service.store.connection import Connection
 from service.store.records import ModelRecord
@@ -72,26 +73,7 @@ class Directory:
             return standing, False
 
     async def _create(self, tenant: Tenant) -> bool:
-        document = tenant.document()
-        constants = {
-            "form": _FORM,
-            "revision": tenant.revision,
-            "keys": " ".join(tenant.key_hashes),
-            "document": document,
-            "window_ms": tenant.window_ms,
-            "retention_ms": tenant.retention_ms,
-            "slot_ms": tenant.slot_ms,
-            "section_ms": tenant.section_ms,
-            "created_at_ms": tenant.created_at_ms,
-            "preset": tenant.settings["preset"],
-            "low": repr(tenant.reward_scale.low),
-            "span": repr(tenant.reward_scale.span),
-            "arms": tenant.config.arms,
-            "arms_ever": tenant.config.arms,
-            "root_arms": tenant.config.arms,
-            **changeable_constants(tenant.settings),
-            **_constants(tenant.config),
-        }
+        kept = _kept_fields(tenant)
         # The list must never lack a tenant that is there: whoever finds a tenant standing writes
         # it to the list once more.
         await self._register(tenant)
@@ -101,11 +83,49 @@ class Directory:
             tenant.incarnation,
             *_root(tenant.config),
             tenant.created_at_ms,
-            *(part for item in constants.items() for part in item),
+            *_pairs(
+                {
+                    "revision": tenant.revision,
+                    "arms": tenant.config.arms,
+                    "arms_ever": tenant.config.arms,
+                    "root_arms": tenant.config.arms,
+                    "comparison": _new_comparison(tenant),
+                    **kept,
+                    **_constants(tenant.config),
+                }
+            ),
         )
         if status == "created":
-            self._cache.put(tenant, size=len(document))
+            self._cache.put(tenant, size=len(kept["document"]))
         return bool(status == "created")
+
+    async def revise(
+        self,
+        tenant: Tenant,
+        *,
+        now_ms: int,
+        settings: Mapping[str, Any] | None = None,
+        keys: Sequence[TenantKey] | None = None,
+    ) -> Tenant:
+        """The tenant with settings or keys changed, and without the keys that have expired.
+
+        Raises `StaleTenant` if the tenant was changed since it was read.
+        """
+        revision = f"{tenant.incarnation}.{secrets.token_hex(6)}"
+        live = live_keys(tenant.keys if keys is None else keys, now_ms=now_ms)
+        revised = tenant.revised(revision, settings=settings or {}, keys=live)
+        # Off the event loop: a document may be a matrix of megabytes.
+        kept = await asyncio.to_thread(_kept_fields, revised)
+        if bool(tenant.settings["holdout"]) != bool(revised.settings["holdout"]):
+            kept["comparison"] = _new_comparison(revised)
+        status, *_ = await self._connection.step(
+            "revise", tenant.key, tenant.revision, revision, *_pairs(kept)
+        )
+        self.forget(tenant.name)
+        if status != "revised":
+            raise StaleTenant(tenant.name)
+        self._cache.put(revised, size=len(kept["document"]))
+        return revised
 
     async def get(self, name: str) -> Tenant:
         """The tenant as last read; a step made with an outdated one is refused as stale."""
@@ -120,16 +140,16 @@ class Directory:
             return cached
         return await self.read(name)
 
-    def cached_keys(self, name: str) -> tuple[str, ...]:
-        """The hashes of the keys that opened the tenant when it was last read."""
+    def cached_keys(self, name: str) -> tuple[TenantKey, ...]:
+        """The keys that the tenant had when it was last read."""
         cached = self._cache.get(name)
-        return () if cached is None else cached.key_hashes
+        return () if cached is None else cached.keys
 
-    async def key_hashes(self, name: str) -> list[str]:
-        """The hashes of the keys that open the tenant; none when there is no such tenant."""
+    async def read_keys(self, name: str) -> tuple[TenantKey, ...]:
+        """The keys that the tenant has; none when there is no such tenant."""
         async with self._connection.in_time():
-            hashes = await self._client.hget(keys.tenant(name), "keys")
-        return [] if hashes is None else hashes.decode().split()
+            packed = await self._client.hget(keys.tenant(name), "keys")
+        return () if packed is None else unpack_keys(packed)
 
     async def read(self, name: str) -> Tenant:
         """The tenant from the store; whoever asks for it meanwhile waits for the same reading."""
@@ -148,7 +168,7 @@ class Directory:
             if None in found:
                 self.forget(name)
                 raise UnknownTenant(name)
-            incarnation, revision, key_hashes, document = found
+            incarnation, revision, packed_keys, document = found
             base = keys.base(name, incarnation.decode())
             async with self._connection.in_time():
                 pipeline = self._client.pipeline(transaction=False)
@@ -164,7 +184,7 @@ class Directory:
             name=name,
             incarnation=incarnation.decode(),
             revision=revision.decode(),
-            keys=key_hashes,
+            keys=packed_keys,
             document=document,
             added=added,
             states=states or b"",
@@ -262,14 +282,33 @@ class Directory:
             await self._client.hset(keys.REGISTRY, tenant.name, tenant.incarnation)
 
 
-def changeable_constants(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What the steps of a request need to know of the settings that may be changed."""
-    default = settings["default_reward"]
+def _kept_fields(tenant: Tenant) -> dict[str, Any]:
+    """What the tenant's hash keeps of its settings and keys; written anew at each revision."""
+    default = tenant.settings["default_reward"]
     return {
+        "form": _FORM,
+        "keys": pack_keys(tenant.keys),
+        "document": tenant.document(),
+        "window_ms": tenant.window_ms,
+        "retention_ms": tenant.retention_ms,
+        "slot_ms": tenant.slot_ms,
+        "section_ms": tenant.section_ms,
+        "created_at_ms": tenant.created_at_ms,
+        "preset": tenant.settings["preset"],
+        "low": repr(tenant.reward_scale.low),
+        "span": repr(tenant.reward_scale.span),
         "default_reward": "" if default is None else repr(float(default)),
-        "log_entries": settings["log_entries"],
-        "comparison": bytes(48) if settings["holdout"] else b"",
+        "log_entries": tenant.settings["log_entries"],
     }
+
+
+def _new_comparison(tenant: Tenant) -> bytes:
+    """Where the rewards of the holdout are added up beside all others, if there is one."""
+    return bytes(48) if tenant.settings["holdout"] else b""
+
+
+def _pairs(fields: Mapping[str, Any]) -> list[Any]:
+    return [part for item in fields.items() for part in item]
 
 
 def _constants(config: AnyConfig) -> dict[str, Any]:
@@ -322,5 +361,5 @@ def _new_tenant(
         body_digest=body_digest,
         settings=settings,
         created_at_ms=now_ms,
-        key_hashes=[key_hash],
+        keys=[TenantKey.make(key_hash, now_ms=now_ms)],
     )

@@ -17,6 +17,7 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
       claims                         hash: ball -> deadline, children reserved, token
       catalogue                      hash: arm that was added -> its first ball, u32, and its name
       states                         string: two bits an arm: live, paused or retired
+      contexts                       string: the first contexts, f64 each, while a scale is learned
       curve:<arm>                    string: packed curve (records.py), preset adaptive only
       arms:<ball>                    string: the arm set, u32 each
       forward:<ball>                 string: for each half and arm, child and position in it
@@ -51,6 +52,7 @@ DERIVED: dict[str, tuple[str, ...]] = {
     "ledger": (),
     "catalogue": (),
     "states": (),
+    "contexts": (),
     "slots": (),
     "log": (),
     "curve": ("arm",),

@@ -4,6 +4,7 @@ Times are arguments, so tests run in invented time. Every step is safe to repeat
 """
 
 import secrets
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -130,14 +131,14 @@ class Store:
         return _selected(wanted.decision_id, self.directory.fresh(tenant, reply))
 
     async def select_all(
-        self, tenant: Tenant, wanted: Sequence[Wanted], *, now_ms: int
+        self, wanted: Sequence[tuple[Tenant, Wanted]], *, now_ms: int
     ) -> list[Selected]:
         """The same for each, in one round trip."""
-        calls = [_select_call(tenant, one, now_ms=now_ms) for one in wanted]
+        calls = [_select_call(*one, now_ms=now_ms) for one in wanted]
         replies = await self._connection.same_step("select", calls)
         return [
             _selected(one.decision_id, self.directory.fresh(tenant, reply))
-            for one, reply in zip(wanted, replies, strict=True)
+            for (tenant, one), reply in zip(wanted, replies, strict=True)
         ]
 
     async def reward(
@@ -149,18 +150,21 @@ class Store:
         return _rewarded(self.directory.fresh(tenant, reply))
 
     async def reward_all(
-        self, tenant: Tenant, given: Sequence[tuple[str, float]], *, now_ms: int, attempt: int
+        self, given: Sequence[tuple[Tenant, str, float]], *, now_ms: int, attempt: int
     ) -> list[Rewarded]:
-        """The same for each decision id and reward, in one round trip.
+        """The same for each tenant, decision id and reward, in one round trip.
 
         With the same `attempt` again, what was applied is told as `applied` once more.
         """
         calls = [
-            _reward_call(tenant, *one, now_ms=now_ms, attempt=(attempt + number) % _ATTEMPTS)
+            _reward_call(*one, now_ms=now_ms, attempt=(attempt + number) % _ATTEMPTS)
             for number, one in enumerate(given)
         ]
         replies = await self._connection.same_step("reward", calls)
-        return [_rewarded(self.directory.fresh(tenant, reply)) for reply in replies]
+        return [
+            _rewarded(self.directory.fresh(tenant, reply))
+            for (tenant, *_), reply in zip(given, replies, strict=True)
+        ]
 
     async def censor(self, tenant: Tenant, *, decision_id: str, now_ms: int) -> str:
         """Closes a decision unlearned: `censored`, `conflict`, `late` or `unknown_decision`."""
@@ -168,6 +172,20 @@ class Store:
             "censor", tenant.key, tenant.revision, decision_id, tenant.slot_of(decision_id), now_ms
         )
         return str(self.directory.fresh(tenant, reply)[0])
+
+    async def gather(self, tenant: Tenant, contexts: Sequence[float]) -> list[float]:
+        """Notes contexts for the scale that is being learned; those noted before them."""
+        packed_contexts = struct.pack(f"<{len(contexts)}d", *contexts)
+        reply = await self._connection.step(
+            "gather", tenant.key, tenant.revision, packed_contexts, tenant.contexts_to_gather
+        )
+        seen = self.directory.fresh(tenant, reply)[1]
+        return list(struct.unpack(f"<{len(seen) // 8}d", seen))
+
+    async def forget_contexts(self, tenant: Tenant) -> None:
+        """Gives back what was noted, once the scale is known."""
+        async with self._connection.in_time():
+            await self._client.unlink(keys.derived(tenant.base, "contexts"))
 
     # -- the steps of a split
 

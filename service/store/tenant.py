@@ -9,12 +9,14 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from service.algorithm import AnyConfig, Config, config_fields, resolve
+from service.algorithm.scales import Auto, Linear, Quantiles, Unit, scale_from
 from service.decision_ids import issue_time_ms
 from service.store import keys
+from service.store.access import TenantKey, unpack_keys
 
 _CACHED_BYTES = 1 << 25
 # A slot hash stays small enough for the server's compact encoding up to 2,500 decisions a second.
@@ -37,7 +39,7 @@ class Tenant:
     body_digest: str
     settings: Mapping[str, Any]
     created_at_ms: int
-    key_hashes: tuple[str, ...]
+    keys: tuple[TenantKey, ...]
     config: AnyConfig
     arm_names: Sequence[str]
     arm_states: Sequence[int]
@@ -46,6 +48,7 @@ class Tenant:
     live: Sequence[int]
     # The balls that arms which were added began with; the others began in ball 0.
     first_balls: Mapping[int, int]
+    context_scale: Unit | Linear | Quantiles | Auto
 
     @property
     def key(self) -> str:
@@ -68,6 +71,11 @@ class Tenant:
         """Between rewards as they are sent and as they are learned from."""
         low, high = self.settings["reward_range"]
         return RewardScale(low, high - low)
+
+    @property
+    def contexts_to_gather(self) -> int:
+        """From how many contexts the scale is learned; 0 if it is known."""
+        return self.context_scale.contexts if isinstance(self.context_scale, Auto) else 0
 
     @property
     def window_ms(self) -> int:
@@ -105,6 +113,19 @@ class Tenant:
             }
         )
 
+    def revised(
+        self, revision: str, *, settings: Mapping[str, Any], keys: Sequence[TenantKey]
+    ) -> "Tenant":
+        """The same at a new revision, with these keys; no setting among these is structural."""
+        settings = {**self.settings, **settings}
+        return replace(
+            self,
+            revision=revision,
+            settings=settings,
+            keys=tuple(keys),
+            context_scale=scale_from(settings["context_scale"]),
+        )
+
     @classmethod
     def make(
         cls,
@@ -115,7 +136,7 @@ class Tenant:
         body_digest: str,
         settings: Mapping[str, Any],
         created_at_ms: int,
-        key_hashes: Sequence[str],
+        keys: Sequence[TenantKey],
         added: Mapping[bytes, bytes] | None = None,
         states: bytes = b"",
     ) -> "Tenant":
@@ -136,7 +157,7 @@ class Tenant:
             body_digest=body_digest,
             settings=settings,
             created_at_ms=created_at_ms,
-            key_hashes=tuple(key_hashes),
+            keys=tuple(keys),
             config=resolve(
                 arms=first_arms,
                 **{name: settings[name] for name in config_fields(settings["preset"])},
@@ -153,6 +174,7 @@ class Tenant:
                 first_arms + place: int.from_bytes(value[:4], "little")
                 for place, value in enumerate(later)
             },
+            context_scale=scale_from(settings["context_scale"]),
         )
 
     @classmethod
@@ -172,7 +194,7 @@ class Tenant:
             name=name,
             incarnation=incarnation,
             revision=revision,
-            key_hashes=keys.decode().split(),
+            keys=unpack_keys(keys),
             added=added,
             states=states,
             **json.loads(document),

@@ -42,6 +42,16 @@ def shared_guarded(
         yield running
 
 
+@pytest.fixture(scope="session")
+def shared_guarded_twin(
+    store_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """A second service with the same admin key for the whole run; use `guarded_twin` instead."""
+    folder = tmp_path_factory.mktemp("guarded-twin")
+    with running_service(folder, redis_url=store_server, ZOOMING_ADMIN_KEY=ADMIN_KEY) as running:
+        yield running
+
+
 @pytest.fixture
 def service(shared_service: Service, store_url: str) -> Iterator[Service]:
     """A service without an admin key; it lives on after the test, and had no bug to log."""
@@ -61,6 +71,13 @@ def guarded(shared_guarded: Service, store_url: str) -> Iterator[Service]:
     """A service with an admin key that takes small bodies only."""
     yield shared_guarded
     check_alive(shared_guarded)
+
+
+@pytest.fixture
+def guarded_twin(shared_guarded_twin: Service, store_url: str) -> Iterator[Service]:
+    """A second service with that admin key on the same store."""
+    yield shared_guarded_twin
+    check_alive(shared_guarded_twin)
 
 
 @pytest.fixture(scope="session")

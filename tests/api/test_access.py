@@ -19,6 +19,9 @@ from tests.support.servers import Service, free_port
 # Route -> who may call it.
 ROUTES = {
     "PUT /tenants/{tenant}": "admin",
+    "PATCH /tenants/{tenant}": "admin",
+    "POST /tenants/{tenant}/keys": "admin",
+    "DELETE /tenants/{tenant}/keys/{key_id}": "admin",
     "GET /tenants": "admin",
     "DELETE /tenants/{tenant}": "admin",
     "GET /tenants/{tenant}": "tenant",
@@ -33,7 +36,11 @@ ROUTES = {
 }
 OPEN_PAGES = ["/docs", "/openapi.json"]
 TENANT_ROUTES = [route for route, who in ROUTES.items() if who == "tenant"]
-SUCCESS = {"PUT /tenants/{tenant}": 200, "DELETE /tenants/{tenant}": 204}
+SUCCESS = {
+    "POST /tenants/{tenant}/keys": 201,
+    "DELETE /tenants/{tenant}": 204,
+    "DELETE /tenants/{tenant}/keys/{key_id}": 204,
+}
 # Kind of key -> the answer where the admin's, or the tenant's, is wanted; 0 is success.
 ANSWERS = {
     "none": {"admin": 401, "tenant": 401},
@@ -41,6 +48,7 @@ ANSWERS = {
     "another tenant's": {"admin": 403, "tenant": 403},
     "a deleted tenant's": {"admin": 403, "tenant": 403},
     "a former tenant's of that name": {"admin": 403, "tenant": 403},
+    "a revoked one": {"admin": 403, "tenant": 403},
     "the tenant's": {"admin": 403, "tenant": 0},
     "the admin's": {"admin": 0, "tenant": 0},
 }
@@ -51,6 +59,7 @@ class Made:
     """A tenant with its key and an open decision."""
 
     name: str
+    key_id: str
     key: str
     decision_id: str
 
@@ -60,10 +69,10 @@ def make(service: Service, name: str | None = None) -> Made:
     name = name or new_name()
     answer = call(service, "PUT", f"/tenants/{name}", CONFIG, key=ADMIN_KEY)
     assert answer.status_code == 201, answer.text
-    key = answer.json()["api_key"]
+    key_id, key = answer.json()["key_id"], answer.json()["api_key"]
     body = {"tenant": name, "context": 0.5}
     selection = call(service, "POST", "/select", body, key=key)
-    return Made(name, key, selection.json()["decision_id"])
+    return Made(name, key_id, key, selection.json()["decision_id"])
 
 
 def use(service: Service, made: Made, route: str, *, key: str | None) -> httpx.Response:
@@ -71,6 +80,7 @@ def use(service: Service, made: Made, route: str, *, key: str | None) -> httpx.R
     method, path = route.split()
     bodies: dict[str, Any] = {
         "PUT /tenants/{tenant}": CONFIG,
+        "PATCH /tenants/{tenant}": {"split_wait_ms": 5},
         "POST /select": {"tenant": made.name, "context": 0.5},
         "POST /reward": {"tenant": made.name, "decision_id": made.decision_id, "reward": 1.0},
         "POST /select/batch": {"tenant": made.name, "items": [{"context": 0.5}]},
@@ -79,7 +89,8 @@ def use(service: Service, made: Made, route: str, *, key: str | None) -> httpx.R
             "items": [{"decision_id": made.decision_id, "reward": 1.0}],
         },
     }
-    return call(service, method, path.format(tenant=made.name), bodies.get(route), key=key)
+    path = path.format(tenant=made.name, key_id=made.key_id)
+    return call(service, method, path, bodies.get(route), key=key)
 
 
 def key_of_kind(service: Service, kind: str, tenant: str) -> tuple[Made, str | None]:
@@ -88,12 +99,16 @@ def key_of_kind(service: Service, kind: str, tenant: str) -> tuple[Made, str | N
     call(service, "DELETE", f"/tenants/{tenant}", key=ADMIN_KEY)
     made, deleted = make(service, tenant), make(service)
     call(service, "DELETE", f"/tenants/{deleted.name}", key=ADMIN_KEY)
+    revoked = call(service, "POST", f"/tenants/{tenant}/keys", {}, key=ADMIN_KEY).json()
+    path = f"/tenants/{tenant}/keys/{revoked['key_id']}"
+    assert call(service, "DELETE", path, key=ADMIN_KEY).status_code == 204
     keys = {
         "none": None,
         "garbage": "zk_garbage",
         "another tenant's": make(service).key,
         "a deleted tenant's": deleted.key,
         "a former tenant's of that name": former.key,
+        "a revoked one": revoked["api_key"],
         "the tenant's": made.key,
         "the admin's": ADMIN_KEY,
     }
@@ -139,7 +154,7 @@ def test_a_key_that_opens_neither_cannot_tell_a_tenant_from_none(
     guarded: Service, route: str, key: str | None
 ) -> None:
     there, elsewhere = make(guarded), make(guarded)
-    missing = Made(new_name(), "", there.decision_id)
+    missing = Made(new_name(), "", "", there.decision_id)
     key = elsewhere.key if key == "a tenant's" else key
     answers = [use(guarded, made, route, key=key) for made in (there, missing)]
     texts = [

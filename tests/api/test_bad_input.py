@@ -8,6 +8,7 @@ import pytest
 import redis
 from pydantic import BaseModel
 
+from service.api.change_schemas import KeyRequest, TenantChanges
 from service.api.decision_schemas import RewardBatch, RewardRequest, SelectBatch, SelectRequest
 from service.api.schemas import TenantConfig
 from tests.api.calls import (
@@ -27,6 +28,8 @@ from tests.support.servers import Service
 
 SCHEMAS: dict[str, type[BaseModel]] = {
     "PUT /tenants/new": TenantConfig,
+    "PATCH /tenants/known": TenantChanges,
+    "POST /tenants/known/keys": KeyRequest,
     "POST /select": SelectRequest,
     "POST /reward": RewardRequest,
     "POST /select/batch": SelectBatch,
@@ -74,10 +77,12 @@ EXTREMES: dict[str, dict[str, Any]] = {
 
 def good_bodies(service: Service) -> dict[str, dict[str, Any]]:
     """For each call a body that would be taken; a field of it is then spoilt."""
-    tenant = create(service)
+    tenant = create(service, "known")
     decision_id = decide(service, tenant)
     return {
         "PUT /tenants/new": CONFIG,
+        "PATCH /tenants/known": {"split_wait_ms": 5},
+        "POST /tenants/known/keys": {"expires_in_seconds": 60},
         "POST /select": {"tenant": tenant, "context": 0.5},
         "POST /reward": {"tenant": tenant, "decision_id": decision_id, "reward": 1.0},
         "POST /select/batch": {"tenant": tenant, "items": [{"context": 0.5}]},
@@ -91,7 +96,7 @@ def good_bodies(service: Service) -> dict[str, dict[str, Any]]:
 def with_field(body: dict[str, Any], field: str, text: str) -> str:
     """The body as JSON text, with this text for the field's value."""
     rest = {name: value for name, value in body.items() if name != field}
-    return json.dumps(rest)[:-1] + f', "{field}": {text}}}'
+    return json.dumps(rest)[:-1] + f'{", " if rest else ""}"{field}": {text}}}'
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

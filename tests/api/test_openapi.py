@@ -18,7 +18,10 @@ from tests.api.calls import (
 )
 from tests.support.servers import Service, wait_for
 
-PUT, READ, DELETE = (f"{method} /tenants/{{tenant}}" for method in ("PUT", "GET", "DELETE"))
+PUT, READ, PATCH, DELETE = (
+    f"{method} /tenants/{{tenant}}" for method in ("PUT", "GET", "PATCH", "DELETE")
+)
+NEW_KEY, REVOKE = "POST /tenants/{tenant}/keys", "DELETE /tenants/{tenant}/keys/{key_id}"
 LIST, PARTITION = "GET /tenants", "GET /tenants/{tenant}/partition"
 SELECT, REWARD = "POST /select", "POST /reward"
 SELECTS, REWARDS = "POST /select/batch", "POST /reward/batch"
@@ -35,8 +38,17 @@ PROVOCATIONS: list[tuple[str, int, str, Any]] = [
     (PUT, 422, "/tenants/shop", {}),
     (READ, 404, "/tenants/nobody", None),
     (READ, 422, "/tenants/Nobody", None),
+    (PATCH, 404, "/tenants/nobody", {}),
+    (PATCH, 413, "/tenants/shop", TOO_LARGE),
+    (PATCH, 422, "/tenants/shop", {"arms": 4}),
     (DELETE, 404, "/tenants/nobody", None),
     (DELETE, 422, "/tenants/Nobody", None),
+    (NEW_KEY, 404, "/tenants/nobody/keys", {}),
+    (NEW_KEY, 409, "/tenants/full/keys", {}),
+    (NEW_KEY, 413, "/tenants/shop/keys", TOO_LARGE),
+    (NEW_KEY, 422, "/tenants/shop/keys", {"expires_in_seconds": 0}),
+    (REVOKE, 404, "/tenants/shop/keys/unknown", None),
+    (REVOKE, 422, "/tenants/shop/keys/a%20b", None),
     (PARTITION, 404, "/tenants/nobody/partition", None),
     (PARTITION, 422, "/tenants/Nobody/partition", None),
     (SELECT, 404, "/select", SELECT_BODY | {"tenant": "nobody"}),
@@ -58,7 +70,10 @@ PROVOCATIONS: list[tuple[str, int, str, Any]] = [
 GOOD_CALLS: dict[str, tuple[str, Any]] = {
     PUT: ("/tenants/shop", CONFIG),
     READ: ("/tenants/shop", None),
+    PATCH: ("/tenants/shop", {"split_wait_ms": 5}),
     LIST: ("/tenants", None),
+    NEW_KEY: ("/tenants/shop/keys", {}),
+    REVOKE: ("/tenants/shop/keys/k1", None),
     PARTITION: ("/tenants/shop/partition", None),
     SELECT: ("/select", SELECT_BODY),
     REWARD: ("/reward", REWARD_BODY),
@@ -95,8 +110,10 @@ def routes_there_are() -> set[str]:
 
 
 def set_the_stage(running: Service) -> None:
-    """What the provocations need: a rewarded decision, and one whose window is over."""
+    """What the provocations need: a rewarded decision, one too late, a tenant with two keys."""
     create(running, "shop", key=ADMIN_KEY)
+    create(running, "full", key=ADMIN_KEY)
+    assert call(running, "POST", "/tenants/full/keys", key=ADMIN_KEY).status_code == 201
     create(running, "hasty", key=ADMIN_KEY, reward_window_seconds=0.001)
     for tenant in ("shop", "hasty"):
         body = {"tenant": tenant, "context": 0.5, "decision_id": "mine"}

@@ -83,6 +83,10 @@ BAD: dict[str, dict[str, list[str]]] = {
         "retention_seconds": NO_SECONDS,
         "split_wait_ms": [*_count(60_000, least=0), "null"],
     },
+    "PATCH /tenants/known": {"split_wait_ms": [*_count(60_000, least=0), "null"]},
+    "POST /tenants/known/keys": {
+        "expires_in_seconds": [text for text in NO_SECONDS if text != "null"]
+    },
     "POST /select": {
         "tenant": NO_TENANT,
         "context": [*NO_NUMBER, "null", "-5e-324", "1.0000000000000002", "-1", "2"],

@@ -7,7 +7,7 @@
 -- ARGV[1]  incarnation that was deleted
 -- ARGV[2]  first ball, or, under the preset `adaptive`, first arm
 -- Derived  deleted balls arms forward asked cells samples active means flagged path claims
---          curve waiting catalogue states decisions slots log ledger
+--          curve waiting catalogue states contexts decisions slots log ledger
 -- Returns  {"more", first of the next call} {"swept"}
 -- Cost     O(balls of the call)
 local tenant_key = KEYS[1]
@@ -104,5 +104,5 @@ if after < all then
 end
 redis.call("UNLINK", key.balls(base), key.path(base), key.claims(base), key.waiting(base))
 redis.call("UNLINK", key.catalogue(base), key.states(base), key.asked(base, 0), key.log(base))
-redis.call("UNLINK", key.ledger(base), key.deleted(base))
+redis.call("UNLINK", key.contexts(base), key.ledger(base), key.deleted(base))
 return { "swept" }
