@@ -148,3 +148,8 @@ class Invalid(Refusal):
 
     status = 422
     title = "The request is not valid"
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message

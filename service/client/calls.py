@@ -76,7 +76,7 @@ class TenantConfig(TenantChanges, total=False):
     reward_range: Sequence[float]
     reward_window_seconds: float
     retention_seconds: float
-    context_scale: dict[str, Any] | str
+    context_scale: dict[str, Any]
 
 
 def _new_id() -> str:
@@ -89,6 +89,8 @@ class SelectItem:
 
     context: float
     decision_id: str = field(default_factory=_new_id)
+    eligible: Sequence[str] | None = None
+    n: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,11 +213,12 @@ def retire_arm(tenant: str, *, arm: str) -> Call[None]:
     return Call(method="DELETE", path=_path("tenants", tenant, "arms", arm), read=_nothing)
 
 
-def new_key(tenant: str) -> Call[NewKey]:
+def new_key(tenant: str, *, expires_in_seconds: float | None = None) -> Call[NewKey]:
     """A further key that opens the tenant, shown this once."""
     return Call(
         method="POST",
         path=_path("tenants", tenant, "keys"),
+        body=_json({"expires_in_seconds": expires_in_seconds}),
         read=_as(NewKey),
         once="the key is shown once. Make another one.",
     )

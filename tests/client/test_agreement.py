@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from service.api import decision_schemas, schemas
+from service.api import change_schemas, decision_schemas, schemas
 from service.app import create_app
 from service.client import AsyncClient, Client, RewardItem, SelectItem, TenantConfig, answers, calls
 from service.settings import Settings
@@ -58,6 +58,12 @@ ANSWERS = [
     (answers.TenantCreated, schemas.TenantCreated),
     (answers.TenantList, schemas.TenantList),
     (answers.TenantState, schemas.TenantState),
+    (answers.KeyState, schemas.KeyState),
+    (answers.NewKey, change_schemas.KeyCreated),
+    (answers.Decision, decision_schemas.DecisionState),
+    (answers.Censored, decision_schemas.Censored),
+    (answers.Arms, schemas.ArmList),
+    (answers.Arm, schemas.Arm),
     (answers.Ball, schemas.Ball),
     (answers.Partition, schemas.Partition),
 ]
