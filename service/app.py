@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import Depends, FastAPI
 
 from service import logs
-from service.api import decisions, keys, ops, problems, tenants
+from service.api import decisions, keys, ops, problems, tenants, transfers
 from service.api.context import KEY_IN_DOCS, Context, clock_ms
 from service.api.limits import BodyLimit
 from service.api.watch import Watch
@@ -65,6 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(decisions.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(tenants.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(keys.router, dependencies=[Depends(KEY_IN_DOCS)])
+    app.include_router(transfers.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(ops.router)
     return app
 
@@ -78,5 +79,6 @@ async def _look_after(store: Store) -> None:
     try:
         await store.verify()
         await store.directory.finish_deletions()
+        await store.finish_imports()
     except StoreUnavailable as error:
         log.error("started without the store", extra={"error": str(error)})

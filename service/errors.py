@@ -5,6 +5,8 @@ ZoomingError
 ├── StoreUnsuitable        the store given cannot be used
 ├── BadSetting             a setting has a value that cannot be used
 ├── StoreUnavailable       503: the store cannot be reached or refuses
+├── TenantFrozen           503: the tenant is being exported
+├── ExportBroken           an export cannot go on (its last line says why)
 ├── StaleTenant            the caller's view of a tenant is out of date (never leaves the service)
 └── Refusal                the caller's doing; `detail` says what to do
     ├── Unauthenticated    401
@@ -13,7 +15,9 @@ ZoomingError
     ├── UnknownKey         404
     ├── UnknownDecision    404
     ├── Conflict           409
-    └── Late               410
+    │   └── Exists         there is such a tenant already
+    ├── Late               410
+    └── BadExport          422
 """
 
 from typing import ClassVar
@@ -45,6 +49,18 @@ class StoreUnavailable(ZoomingError):
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(f"{kind}: {reason}")
         self.kind = kind
+
+
+class TenantFrozen(ZoomingError):
+    """The tenant is being exported, and nothing of it may change meanwhile."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "The tenant is being exported"
+    retry_after_seconds: ClassVar[int] = 1
+
+
+class ExportBroken(ZoomingError):
+    """The export cannot go on; the message says why."""
 
 
 class StaleTenant(ZoomingError):
@@ -117,8 +133,22 @@ class Conflict(Refusal):
     title = "Conflict"
 
 
+class Exists(Conflict):
+    """There is such a tenant already."""
+
+    def __init__(self, tenant: str) -> None:
+        super().__init__(f"The tenant '{tenant}' exists; delete it first, or use another name.")
+
+
 class Late(Refusal):
     """The reward came after its window."""
 
     status = 410
     title = "Too late"
+
+
+class BadExport(Refusal):
+    """What was to be imported is no export, or not all of it."""
+
+    status = 422
+    title = "This cannot be imported"

@@ -6,9 +6,12 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
 
     zooming:tenants                  hash: tenant -> incarnation, the list of tenants
     zooming:deletions                set: "tenant incarnation", deletions not known to be finished
+    zooming:imports                  hash: "tenant incarnation" -> when the import is given up, ms;
+                                     imports not known to be finished
     zooming:{t}                      hash: revision, incarnation, document, constants, counters
     zooming:{t}:<incarnation>:       the base of all that follows
       deleted                        the tenant's hash, once it is deleted, until all is swept
+      staged                         the tenant's hash, while the tenant is imported
       balls                          hash: ball -> packed record (records.py)
       path                           hash: "a:d:i" -> rank and id of the best active ball of that
                                      interval and the best mean of a ball there, "f:d:i" -> the
@@ -32,10 +35,12 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
 
 REGISTRY = "zooming:tenants"
 DELETIONS = "zooming:deletions"
+IMPORTS = "zooming:imports"
 
 # Kind of key -> the arguments that follow it.
 DERIVED: dict[str, tuple[str, ...]] = {
     "deleted": (),
+    "staged": (),
     "balls": (),
     "path": (),
     "claims": (),
@@ -55,8 +60,8 @@ DERIVED: dict[str, tuple[str, ...]] = {
 }
 # Kinds of keys that never have a TTL, that always have one, and (the rest) those that get one at
 # the split of their ball.
-PERMANENT = frozenset(DERIVED) - {"decisions", "pointer", "forward", "arms"}
-EXPIRING = frozenset({"decisions", "pointer", "forward"})
+PERMANENT = frozenset(DERIVED) - {"decisions", "pointer", "forward", "arms", "staged"}
+EXPIRING = frozenset({"decisions", "pointer", "forward", "staged"})
 
 
 def tenant(name: str) -> str:

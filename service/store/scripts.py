@@ -16,10 +16,12 @@ from redis.exceptions import NoScriptError
 from service.store import keys
 
 STEPS = (
+    "adopt",
     "claim",
     "create",
     "delete",
     "forget",
+    "freeze",
     "publish",
     "revise",
     "reward",
@@ -27,6 +29,7 @@ STEPS = (
     "stage",
     "stats",
     "sweep",
+    "thaw",
 )
 _INCLUDE = "-- include:"
 

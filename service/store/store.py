@@ -3,8 +3,9 @@
 Times are arguments, so tests run in invented time. Every step is safe to repeat.
 """
 
+import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.algorithm import SAMPLE
-from service.errors import StaleTenant, UnknownTenant
+from service.errors import StaleTenant, TenantFrozen, UnknownTenant
 from service.store import keys
 from service.store.children import Children
 from service.store.connection import Connection, Observer, ServerState
 from service.store.decision_ids import issue_time_ms
 from service.store.directory import Directory
+from service.store.exporting import Export
+from service.store.importing import Import, finish_imports
 from service.store.partition import PartitionBall, read_partition
 from service.store.records import BallRecord
 from service.store.tenant import Tenant
@@ -135,6 +138,8 @@ class Store:
         if reply[0] in ("stale", "unknown_tenant"):
             self.directory.forget(tenant.name)
             raise StaleTenant(tenant.name)
+        if reply[0] == "frozen":
+            raise TenantFrozen(tenant.name)
         return reply
 
     # -- the steps of a split
@@ -200,6 +205,30 @@ class Store:
 
     async def _split_step(self, step: str, tenant: Tenant, *args: Any) -> list[Any]:
         return await self._connection.step(step, tenant.key, tenant.incarnation, *args)
+
+    # -- whole tenants
+
+    async def export(self, tenant: Tenant, *, clock_ms: Callable[[], int]) -> AsyncGenerator[bytes]:
+        """The lines of an export; the tenant is frozen when this returns, until they are taken."""
+        export = Export(self._connection, tenant, clock_ms=clock_ms)
+        await export.begin()
+        return export.lines()
+
+    async def import_tenant(self, name: str, *, lines: AsyncIterator[bytes]) -> Tenant:
+        """A new tenant from the lines of an export; if anything is wrong, nothing is left of it."""
+        importing = Import(self._connection, name)
+        try:
+            tenant = await importing.stage(lines)
+            await self.directory.adopt(tenant)
+        except BaseException:
+            await asyncio.shield(importing.discard())
+            raise
+        await importing.finish()
+        return tenant
+
+    async def finish_imports(self) -> None:
+        """Gives back what was left by imports that were cut short, once they are given up."""
+        await finish_imports(self._connection)
 
     # -- the partition
 

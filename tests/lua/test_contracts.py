@@ -12,7 +12,8 @@ import redis
 from service.algorithm import Config, Interval
 from service.store import BallRecord, Store, keys, scripts
 from service.store.children import ball_record
-from tests.support.engine import NOW_MS, config_of, counters_of, new_engine
+from tests.support.engine import NOW_MS, config_of, counters_of, new_engine, new_name
+from tests.support.transfer import export, import_file
 
 BODY: dict[str, Any] = {
     "arms": 6,
@@ -172,7 +173,9 @@ async def _whole_life(url: str) -> None:
             await made.reward(decision_id, 0.4)
         await counters_of(store, made.tenant)
         await store.directory.revise(made.tenant, settings={"split_wait_ms": 0}, now_ms=NOW_MS)
-        await store.directory.delete(made.tenant, now_ms=NOW_MS)
+        copied = await import_file(store, new_name(), await export(store, made.tenant))
+        for tenant in (made.tenant, copied):
+            await store.directory.delete(tenant, now_ms=NOW_MS)
     finally:
         await store.close()
 

@@ -13,7 +13,7 @@
 -- Derived  path balls arms active means asked cells claims curve waiting decisions pointer
 --          ledger
 -- Returns  {"selected", arm, ball, phase, issued at in ms, ball due for a split or ""}
---          {"conflict"} {"stale"} {"unknown_tenant"}
+--          {"conflict"} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(depth + log balls)
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
@@ -22,7 +22,7 @@ local hint = ARGV[3]
 local x = tonumber(ARGV[4])
 local now = tonumber(ARGV[5])
 
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end
