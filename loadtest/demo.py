@@ -7,15 +7,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import httpx
 import numpy as np
 from numpy.typing import NDArray
 
 from loadtest.environments import Environment, zigzag
 from loadtest.progress import Progress
+from service.client import Client
 
 ARMS = 20
 NOISE = 0.05
@@ -28,13 +28,12 @@ START_SECONDS = 60.0
 def demo(*, trials: int, port: int, stay: bool) -> None:
     """Runs the demonstration; with `stay`, the service goes on until Ctrl-C."""
     environment = zigzag(ARMS, noise=NOISE)
-    config = {"arms": ARMS}
     with tempfile.TemporaryDirectory(prefix="zooming-demo-") as data, _service(port, data) as url:
         print(f"Service up at {url}; a tenant with {ARMS} arms it is told nothing about.\n")
-        with httpx.Client(base_url=url, timeout=30) as client:
-            client.put(f"/tenants/{TENANT}", json=config).raise_for_status()
+        with Client(url) as client:
+            client.create_tenant(TENANT, arms=ARMS)
             played, means, optimum = _replay(client, environment, trials)
-            counters = client.get(f"/tenants/{TENANT}").raise_for_status().json()["counters"]
+            counters = client.tenant(TENANT).counters
         _report(environment, played, means, optimum, counters)
         if stay:
             print(f"\nThe service goes on at {url} (API: {url}/docs). Ctrl-C ends it.", flush=True)
@@ -42,7 +41,7 @@ def demo(*, trials: int, port: int, stay: bool) -> None:
 
 
 def _replay(
-    client: httpx.Client, environment: Environment, trials: int
+    client: Client, environment: Environment, trials: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Contexts and arms played, the mean reward of each play, the optimum at each context."""
     rng = np.random.default_rng(0)
@@ -52,14 +51,10 @@ def _replay(
     means = np.empty(trials)
     progress = Progress(trials, things="trials")
     for trial, x in enumerate(contexts.tolist()):
-        answer = client.post("/select", json={"tenant": TENANT, "context": x})
-        chosen = answer.raise_for_status().json()
-        arm = int(chosen["arm"])
+        chosen = client.select(TENANT, context=x)
+        arm = int(chosen.arm)
         reward = environment.reward(rng, x, arm)
-        client.post(
-            "/reward",
-            json={"tenant": TENANT, "decision_id": chosen["decision_id"], "reward": reward},
-        ).raise_for_status()
+        client.reward(TENANT, decision_id=chosen.decision_id, reward=reward)
         played[trial] = x, arm
         means[trial] = environment.means(x)[arm]
         lately = means[max(0, trial + 1 - max(1, trials // 10)) : trial + 1]
@@ -72,7 +67,7 @@ def _report(
     played: NDArray[np.float64],
     means: NDArray[np.float64],
     optimum: NDArray[np.float64],
-    counters: dict[str, int],
+    counters: Mapping[str, float],
 ) -> None:
     quarter = max(1, len(means) // 4)
     at_random = environment.means(played[:, 0]).mean()
@@ -105,13 +100,13 @@ def _service(port: int, data: str) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "service", "serve", "--port", str(port), "--data", data]
     inherited = {name: value for name, value in os.environ.items() if "ZOOMING_" not in name}
-    with tempfile.TemporaryFile() as log:
+    with tempfile.TemporaryFile() as log, Client(url, timeout_seconds=2) as client:
         process = subprocess.Popen(
             [*command, "--host", "127.0.0.1"], env=inherited, stderr=log, start_new_session=True
         )
         try:
             deadline = time.monotonic() + START_SECONDS
-            while not _ready(url):
+            while not client.ready():
                 if process.poll() is not None or time.monotonic() > deadline:
                     log.seek(0)
                     raise SystemExit(f"The service did not start:\n{log.read().decode()}")
@@ -124,13 +119,6 @@ def _service(port: int, data: str) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-
-
-def _ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health/ready", timeout=2).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def _free_port(preferred: int) -> int:

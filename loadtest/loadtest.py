@@ -19,7 +19,8 @@ from loadtest.display import LINE_SECONDS, Display
 from loadtest.plan import Access, Plan
 from loadtest.record import Record
 from loadtest.report import Report
-from loadtest.target import Metrics, Target, TargetUnusable
+from loadtest.target import Metrics, Target
+from service.client import ZoomingClientError
 
 # What was under way when the test was stopped is counted a moment later.
 AGREE_SECONDS = 2.0
@@ -69,7 +70,7 @@ def _delete(target: Target, *, names: Sequence[str]) -> None:
     for name in _shown(names, doing="deleting"):
         try:
             target.delete(name)
-        except TargetUnusable as error:
+        except ZoomingClientError as error:
             print(f"zooming: the tenant {name} may be left: {error}", file=sys.stderr)
 
 
@@ -107,7 +108,7 @@ def _compare(plan: Plan, *, target: Target, record: Record, before: Metrics | No
         after = target.metrics()
         try:
             counts = tenant_counts(record, names=names, server=target.counts(names, metrics=after))
-        except TargetUnusable as error:
+        except ZoomingClientError as error:
             print(f"zooming: no counts to compare: {error}", file=sys.stderr)
             return []
         if before is not None and after is not None:

@@ -4,6 +4,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -11,10 +12,23 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from loadtest.plan import Access, BadPlan
+from service.client import (
+    Client,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Retry,
+    Unauthenticated,
+    ZoomingClientError,
+)
+from service.client.caller import LIMITS
 from service.errors import ZoomingError
 
 OUTCOMES = ("applied", "duplicate", "conflict", "late", "unknown")
 _TIMEOUT_SECONDS = 30.0
+# Over a worker that was killed, but not for long: a service that is gone is gone for every tenant.
+_RETRY = Retry(tries=3)
 _METRICS_TIMEOUT_SECONDS = 5.0
 
 
@@ -70,18 +84,19 @@ class Metrics:
 
 
 class Target:
-    """A client of the service's other calls, with the admin key."""
+    """The service's calls that are not measured, with the admin key."""
 
     def __init__(self, url: str, *, admin_key: str, metrics_key: str) -> None:
         self.url = url
-        self._admin = _bearer(admin_key)
-        self._metrics = _bearer(metrics_key) or self._admin
-        # As the load goes: past any proxy, and with the certificates of the system.
-        self._client = httpx.Client(
-            base_url=url,
-            timeout=_TIMEOUT_SECONDS,
-            trust_env=False,
-            verify=ssl.create_default_context(),
+        self._client = Client(
+            url, key=admin_key, retry=_RETRY, timeout_seconds=_TIMEOUT_SECONDS, http=_connections()
+        )
+        self._metrics = Client(
+            url,
+            key=metrics_key or admin_key,
+            retry=Retry(tries=1),  # a reading that fails is left out
+            timeout_seconds=_METRICS_TIMEOUT_SECONDS,
+            http=_connections(),
         )
 
     def __enter__(self) -> Self:
@@ -89,38 +104,50 @@ class Target:
 
     def __exit__(self, *_: object) -> None:
         self._client.close()
+        self._metrics.close()
 
     def verify(self) -> None:
         """Makes sure that a service answers there and lets us in."""
-        answer = self._admin_call("GET", "/tenants")
-        if answer.status_code == 200 and answer.headers["content-type"] == "application/json":
-            return
-        if answer.status_code in (401, 403):
+        if not self._client.ready():
+            raise TargetUnusable(
+                f"{self.url} does not answer that it is ready (GET /health/ready). Is the service "
+                "running there? Start one with: zooming serve"
+            )
+        try:
+            self._client.tenants()
+        except (Unauthenticated, Forbidden) as error:
             raise TargetUnusable(
                 f"{self.url} wants its admin key: set ZOOMING_ADMIN_KEY to the service's."
-            )
-        raise TargetUnusable(
-            f"{self.url} answered GET /tenants with {answer.status_code}. Is --url the address of "
-            "the service, and is it ready (GET /health/ready)?"
-        )
+            ) from error
+        except ZoomingClientError as error:
+            raise TargetUnusable(f"{error} Is --url the address of the service?") from error
 
     def create(self, name: str, configuration: Mapping[str, Any]) -> Access:
         """A new tenant; one of this name that exists is deleted first."""
-        answer = self._admin_call("PUT", f"/tenants/{name}", json=configuration)
-        if answer.status_code in (200, 409):
+        key = self._create(name, configuration)
+        if key is None:
             self.delete(name)
-            answer = self._admin_call("PUT", f"/tenants/{name}", json=configuration)
-        if answer.status_code == 422:
+            key = self._create(name, configuration)
+        if key is None:
+            raise TargetUnusable(f"Someone else makes the tenant {name} at the same time.")
+        return Access(name=name, key=key)
+
+    def _create(self, name: str, configuration: Mapping[str, Any]) -> str | None:
+        """Its key, if there was no such tenant."""
+        try:
+            return self._client.create_tenant(name, **configuration).api_key
+        except Conflict:
+            return None
+        except Invalid as error:
             raise BadPlan(
                 "the service refuses the tenants' configuration, see --arms, --noise, --preset "
-                f"and --set: {answer.text}"
-            )
-        _expect(answer, 201)
-        return Access(name=name, key=answer.json()["api_key"])
+                f"and --set: {error}"
+            ) from error
 
     def delete(self, name: str) -> None:
         """Deletes a tenant, if it exists."""
-        _expect(self._admin_call("DELETE", f"/tenants/{name}"), 204, 404)
+        with suppress(NotFound):
+            self._client.delete_tenant(name)
 
     def counts(self, names: Sequence[str], *, metrics: Metrics | None) -> dict[str, TenantCounts]:
         """Of each tenant, from the metrics where it is listed, else from the tenant itself."""
@@ -130,41 +157,19 @@ class Target:
     def metrics(self) -> Metrics | None:
         """A reading of /metrics, or nothing when the service has none for us."""
         try:
-            answer = self._client.get(
-                "/metrics", headers=self._metrics, timeout=_METRICS_TIMEOUT_SECONDS
-            )
-        except httpx.TransportError:
+            return Metrics.parse(self._metrics.metrics(), at=time.monotonic())
+        except ZoomingClientError:
             return None
-        if answer.status_code != 200:
-            return None
-        return Metrics.parse(answer.text, at=time.monotonic())
 
     def _counters(self, name: str) -> TenantCounts:
-        answer = self._admin_call("GET", f"/tenants/{name}")
-        _expect(answer, 200)
-        counters = answer.json()["counters"]
+        counters = self._client.tenant(name).counters
         return TenantCounts(
-            counters["trials_active"] + counters["trials_flagged"],
-            {outcome: counters[f"rewards_{outcome}"] for outcome in OUTCOMES},
+            int(counters["trials_active"] + counters["trials_flagged"]),
+            {outcome: int(counters[f"rewards_{outcome}"]) for outcome in OUTCOMES},
         )
 
-    def _admin_call(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        try:
-            return self._client.request(method, path, headers=self._admin, **arguments)
-        except httpx.TransportError as error:
-            raise TargetUnusable(
-                f"{self.url} does not answer ({error}). Is the service running there? "
-                "Start one with: zooming serve"
-            ) from error
 
-
-def _bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-def _expect(answer: httpx.Response, *statuses: int) -> None:
-    if answer.status_code not in statuses:
-        request = answer.request
-        raise TargetUnusable(
-            f"{request.method} {request.url} was answered with {answer.status_code}: {answer.text}"
-        )
+def _connections() -> httpx.Client:
+    """As the load goes: past any proxy, and with the certificates of the system."""
+    verify = ssl.create_default_context()
+    return httpx.Client(trust_env=False, verify=verify, limits=LIMITS)

@@ -1,8 +1,9 @@
 """The HTTP connections of a load test: as little work for the client as can be.
 
 The client runs beside what it measures, so its own cost counts: here a request takes less than a
-tenth of the time it takes in httpx, which stays for all that is not measured. Nothing is sent
-twice: a request that fails is told to the caller, with whether the service may have seen it.
+tenth of the time it takes in httpx, on which `service.client` does all that is not measured.
+Nothing is sent twice: a request that fails is told to the caller, with whether the service may have
+seen it.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """All of Redis: the keys, the records, the scripts, and a typed function in front of each."""
 
+from service.decision_ids import new_decision_id
 from service.store.access import MOST_LIVE_KEYS, TenantKey, live_keys
 from service.store.children import Children, pack_children
 from service.store.connection import ServerState
-from service.store.decision_ids import new_decision_id
 from service.store.export_file import lines_of
 from service.store.partition import PartitionBall
 from service.store.records import BallRecord, ModelRecord

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.algorithm import SAMPLE
+from service.decision_ids import issue_time_ms
 from service.errors import StaleTenant, TenantFrozen, UnknownTenant
 from service.store import keys
 from service.store.children import Children
 from service.store.connection import Connection, Observer, ServerState
-from service.store.decision_ids import issue_time_ms
 from service.store.directory import Directory
 from service.store.exporting import Export
 from service.store.importing import Import, finish_imports

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 
-from service.store.decision_ids import issue_time_ms
+from service.decision_ids import issue_time_ms
 from tests.api.calls import ONE_ARM, assert_problem, balls_of, call, create, decide, reward, select
 from tests.support.servers import Service, wait_for
 

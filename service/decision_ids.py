@@ -1,4 +1,5 @@
-"""Decision ids. One made by the service carries its issue time, which tells where its record is.
+"""Decision ids. One made here, by service or client, carries its issue time, which tells where its
+record is.
 
 An id is made before the step that uses it, so that a retry of the step is the same decision.
 Nothing is trusted in an id: one that tells a time at which it was not issued is merely looked for
