@@ -115,17 +115,28 @@ class TenantCreated:
 
     tenant: str
     config: dict[str, Any]
+    key_id: str | None = None
     api_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key that opens a tenant; without an expiry until it is revoked."""
+
+    key_id: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantState:
-    """A tenant's configuration and counters."""
+    """A tenant's configuration and counters; its keys are shown to the admin alone."""
 
     tenant: str
     created_at: datetime
     config: dict[str, Any]
     counters: dict[str, int | float]
+    keys: list[Key] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from service.api import decision_schemas, schemas
+from service.api import change_schemas, decision_schemas, schemas
 from service.app import create_app
 from service.client import AsyncClient, Client, RewardItem, SelectItem, TenantConfig, answers, calls
 from service.settings import Settings
@@ -32,7 +32,7 @@ CALLS: dict[str, calls.Call[Any]] = {
     "pause_arm": calls.pause_arm(TENANT, arm="{arm}"),
     "resume_arm": calls.resume_arm(TENANT, arm="{arm}"),
     "retire_arm": calls.retire_arm(TENANT, arm="{arm}"),
-    "new_key": calls.new_key(TENANT),
+    "new_key": calls.new_key(TENANT, expires_in_seconds=60),
     "revoke_key": calls.revoke_key(TENANT, key_id="{key_id}"),
     "log": calls.log(TENANT),
     "export_tenant": calls.export_tenant(TENANT),
@@ -58,6 +58,8 @@ ANSWERS = [
     (answers.TenantCreated, schemas.TenantCreated),
     (answers.TenantList, schemas.TenantList),
     (answers.TenantState, schemas.TenantState),
+    (answers.Key, schemas.KeyState),
+    (answers.NewKey, change_schemas.KeyCreated),
     (answers.Ball, schemas.Ball),
     (answers.Partition, schemas.Partition),
 ]
