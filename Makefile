@@ -9,7 +9,7 @@ LUA := service/store/lua
 STYLUA_READY := tools/lua/node_modules/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-long demo bench simulate compare loadtest serve compose-env constraints lua-tools clean
+.PHONY: help setup check format test test-long demo bench simulate compare scales loadtest serve compose-env constraints lua-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ simulate: setup ## rerun the paper's experiments (ARGS="--docs docs" renews tabl
 
 compare: setup ## our learner beside those of others (ARGS="--docs docs" renews table and figure)
 	$(BIN)/zooming simulate --compare $(ARGS)
+
+scales: setup ## context scales beside each other, where contexts are skewed (ARGS="--docs docs")
+	$(BIN)/zooming simulate --scales $(ARGS)
 
 loadtest: setup ## replay an environment against a running service (ARGS="--rate 100 --report DIR")
 	$(BIN)/zooming loadtest $(ARGS)

@@ -23,7 +23,7 @@ from service.algorithm import SAMPLE, Config, Interval, sub_partition
 from service.api.schemas import TenantConfig
 from service.embedded import PrivateStore
 from service.splitter import Splitter
-from service.store import Store, Tenant, new_decision_id
+from service.store import Store, Tenant, Wanted, new_decision_id
 
 BUCKETS, K, NOISE = 64, 4, 0.01
 ARMS = (100, 250, 500, 1000, 2500, 5000)
@@ -97,7 +97,7 @@ async def _bench_store(url: str) -> None:
         print(f"creating {arms} arms, {2 * arms} balls   {seconds:.2f} s")
         print(f"a ball of one arm              {(used - empty) / (2 * arms):4.0f} bytes")
         started = time.perf_counter()
-        await store.directory.delete(large, now_ms=0)
+        await store.directory.delete(large)
         print(f"deleting them                  {time.perf_counter() - started:.2f} s")
     finally:
         await store.close()
@@ -126,7 +126,7 @@ async def _bytes_a_decision(store: Store, tenant: Tenant, *, rate: int, own_ids:
     for number in range(DECISIONS):
         now_ms = start_ms + number * 1000 // rate
         decision_id = f"order-{rate:04d}-{number:09d}" if own_ids else new_decision_id(now_ms)
-        await store.select(tenant, decision_id=decision_id, x=0.5, now_ms=now_ms)
+        await store.select(tenant, Wanted(decision_id=decision_id, x=0.5), now_ms=now_ms)
     return ((await store.server()).memory_bytes - before) / DECISIONS
 
 

@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_demo(commands)
     _add_loadtest(commands)
     _add_simulate(commands)
+    _add_evaluate(commands)
     _add_bench(commands)
     options = vars(parser.parse_args(arguments))
     run = options.pop("run")
@@ -155,20 +156,64 @@ def _add_simulate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
         default=[],
         help="with --compare: just this row of its table, such as adaptive; may be repeated",
     )
+    simulate.add_argument(
+        "--scales",
+        action="store_true",
+        help="instead: what a context scale is worth where contexts are skewed",
+    )
     simulate.set_defaults(run=_simulate)
 
 
 def _simulate(
-    *, compare: bool, with_long: bool, only: list[str], with_engine: bool, **flags: Any
+    *,
+    compare: bool,
+    scales: bool,
+    with_long: bool,
+    only: list[str],
+    with_engine: bool,
+    **flags: Any,
 ) -> None:
     if compare:
         from loadtest.simulation.compare import compare as run_comparison
 
         run_comparison(**flags, with_long=with_long, only=only)
         return
+    if scales:
+        from loadtest.simulation.scales import scales as run_scales
+
+        run_scales(**flags)
+        return
     from loadtest.simulation.simulate import simulate
 
     simulate(**flags, with_engine=with_engine)
+
+
+def _add_evaluate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="estimate from a decision log what always playing one arm would have earned",
+        description="Reads a decision log (GET /tenants/TENANT/log) and estimates, off-policy, "
+        "what always playing one arm would have earned: by IPS and SNIPS, each with its 95 % "
+        "interval, beside what the policy that decided has earned. It needs true propensities "
+        "below 1: set exploration_floor or holdout for the tenant.",
+    )
+    evaluate.add_argument("log", metavar="LOG", help="a file of NDJSON; - for the standard input")
+    evaluate.add_argument(
+        "--arm",
+        dest="arms",
+        action="append",
+        default=[],
+        metavar="ARM",
+        help="just this arm; may be repeated (by default every arm that was played)",
+    )
+    evaluate.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
+    evaluate.set_defaults(run=_evaluate)
+
+
+def _evaluate(**flags: Any) -> None:
+    from service.evaluate import evaluate
+
+    evaluate(**flags)
 
 
 def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

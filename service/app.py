@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from fastapi import Depends, FastAPI
 
 from service import logs
-from service.api import decisions, keys, ops, problems, tenants, transfers
+from service.api import arms, decisions, keys, ledger, ops, problems, tenants, transfers
 from service.api.context import KEY_IN_DOCS, Context, clock_ms
 from service.api.limits import BodyLimit
 from service.api.watch import Watch
+from service.closer import Closer
 from service.errors import StoreUnavailable
 from service.metrics import ProcessMetrics
 from service.processes import end_with_parent
@@ -43,11 +44,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         metrics = ProcessMetrics(version=VERSION)
         store = Store(settings.redis_url, observer=metrics)
         splitter = Splitter(store, clock_ms=clock_ms, observe_seconds=metrics.split_took)
+        closer = Closer(store, splitter, clock_ms=clock_ms)
         app.state.context = Context(settings, store, splitter, metrics)
         try:
             await _look_after(store)
+            closer.start()
             yield
         finally:
+            await closer.stop()
             await splitter.close()
             await store.close()
 
@@ -62,10 +66,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, admin_key=settings.admin_key)
     app.add_middleware(Watch)
-    app.include_router(decisions.router, dependencies=[Depends(KEY_IN_DOCS)])
-    app.include_router(tenants.router, dependencies=[Depends(KEY_IN_DOCS)])
-    app.include_router(keys.router, dependencies=[Depends(KEY_IN_DOCS)])
-    app.include_router(transfers.router, dependencies=[Depends(KEY_IN_DOCS)])
+    for part in (decisions, ledger, tenants, arms, keys, transfers):
+        app.include_router(part.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(ops.router)
     return app
 

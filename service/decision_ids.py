@@ -21,11 +21,17 @@ def new_decision_id(now_ms: int) -> str:
     return urlsafe_b64encode(time + secrets.token_bytes(_RANDOM_BYTES)).decode()
 
 
+def ranked_id(decision_id: str, place: int) -> str:
+    """The id of a decision in a ranking, from that of the first, which has place 1."""
+    return decision_id if place == 1 else f"{decision_id}.{place}"
+
+
 def issue_time_ms(decision_id: str) -> int | None:
-    """The time that the id tells, if it tells one."""
-    if len(decision_id) != _LENGTH:
+    """The time that the id tells, wherever in a ranking it is, if it tells one."""
+    first, _, _ = decision_id.partition(".")
+    if len(first) != _LENGTH:
         return None
     try:
-        return int.from_bytes(urlsafe_b64decode(decision_id)[:_TIME_BYTES], "big")
+        return int.from_bytes(urlsafe_b64decode(first)[:_TIME_BYTES], "big")
     except (binascii.Error, ValueError):
         return None

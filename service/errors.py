@@ -4,6 +4,7 @@ ZoomingError
 ├── StoreStartError        the private store cannot start
 ├── StoreUnsuitable        the store given cannot be used
 ├── BadSetting             a setting has a value that cannot be used
+├── BadLog                 a decision log cannot be read
 ├── StoreUnavailable       503: the store cannot be reached or refuses
 ├── TenantFrozen           503: the tenant is being exported
 ├── ExportBroken           an export cannot go on (its last line says why)
@@ -14,10 +15,12 @@ ZoomingError
     ├── UnknownTenant      404
     ├── UnknownKey         404
     ├── UnknownDecision    404
+    ├── UnknownArm         404
     ├── Conflict           409
     │   └── Exists         there is such a tenant already
     ├── Late               410
-    └── BadExport          422
+    └── Invalid            422
+        └── BadExport      what was to be imported is no export, or not all of it
 """
 
 from typing import ClassVar
@@ -37,6 +40,10 @@ class StoreUnsuitable(ZoomingError):
 
 class BadSetting(ZoomingError):
     """A setting has a value that cannot be used; the message names it."""
+
+
+class BadLog(ZoomingError):
+    """A decision log cannot be read; the message names the line."""
 
 
 class StoreUnavailable(ZoomingError):
@@ -126,6 +133,18 @@ class UnknownDecision(Refusal):
         )
 
 
+class UnknownArm(Refusal):
+    """The tenant has no such arm, or no longer."""
+
+    status = 404
+    title = "Unknown arm"
+
+    def __init__(self, tenant: str, arm: str) -> None:
+        super().__init__(
+            f"The tenant '{tenant}' has no arm '{arm}'; add it with PUT /tenants/{tenant}/arms/…"
+        )
+
+
 class Conflict(Refusal):
     """The request contradicts what is already so."""
 
@@ -147,8 +166,14 @@ class Late(Refusal):
     title = "Too late"
 
 
-class BadExport(Refusal):
-    """What was to be imported is no export, or not all of it."""
+class Invalid(Refusal):
+    """The request does not fit the tenant, which its form alone could not tell."""
 
     status = 422
+    title = "The request is not valid"
+
+
+class BadExport(Invalid):
+    """What was to be imported is no export, or not all of it."""
+
     title = "This cannot be imported"

@@ -18,6 +18,7 @@ from service.algorithm import Config, sub_partition
 from service.errors import ZoomingError
 from service.store import LEASE_MS, Children, Store, Tenant, pack_children
 from service.store.records import BallRecord
+from service.store.tenant import RETIRED
 
 log = logging.getLogger("zooming")
 
@@ -140,5 +141,10 @@ def children_of(
 ) -> Children:
     """The numeric work of a split, with nothing to wait for."""
     config, interval = tenant.zooming, record.interval
-    halves = sub_partition(config, interval, arms=arms, k=int(record.k), samples=samples)
-    return pack_children(config, interval, arms=arms, halves=halves)
+    kept = np.array([tenant.arm_states[arm] != RETIRED for arm in arms])
+    if not kept.all():
+        places = np.cumsum(kept) - 1
+        samples = samples[kept[samples["arm"]]].copy()
+        samples["arm"] = places[samples["arm"]]
+    halves = sub_partition(config, interval, arms=arms[kept], k=int(record.k), samples=samples)
+    return pack_children(config, interval, arms=arms, kept=kept, halves=halves)

@@ -13,7 +13,17 @@ from service.store import ServerState, TenantStats
 
 OTHER = "other"
 _PHASES = ("active", "flagged")
-_OUTCOMES = ("applied", "duplicate", "conflict", "late", "unknown")
+_TRIALS = (*_PHASES, "holdout")
+_OUTCOMES = (
+    "applied",
+    "defaulted",
+    "holdout",
+    "duplicate",
+    "conflict",
+    "ignored",
+    "late",
+    "unknown",
+)
 
 
 def store_metrics(server: ServerState | None) -> Iterator[Metric]:
@@ -82,6 +92,7 @@ def combined(tenants: Sequence[TenantStats]) -> TenantStats:
         reward_sum=sum(stats.reward_sum for stats in tenants),
         regret_upper=sum(stats.regret_upper for stats in tenants),
         regret_estimate=sum(stats.regret_estimate for stats in tenants),
+        uplift=None,
     )
 
 
@@ -110,7 +121,7 @@ _FAMILIES = (
         CounterMetricFamily,
         "zooming_trials",
         "Selects answered, by the phase of the ball that was played.",
-        lambda stats: {phase: stats.counters[f"trials_{phase}"] for phase in _PHASES},
+        lambda stats: {phase: stats.counters[f"trials_{phase}"] for phase in _TRIALS},
         "phase",
     ),
     _Family(

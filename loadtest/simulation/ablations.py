@@ -44,7 +44,7 @@ class EveryArm(AdaptiveLearner):
     """Each arm is tried as soon as no bound reaches 1, however many were tried before."""
 
     def _take_new_arm(self, best: Ball) -> bool:
-        return len(self.curves) < self.config.arms and best.ucb < 1
+        return best.ucb < 1
 
 
 class NoFlight(AdaptiveLearner):

@@ -45,7 +45,7 @@ class Courses:
 
     folder: Path
 
-    def save(self, match: Match, course: Course) -> None:
+    def save(self, match: pool.Named, course: Course) -> None:
         """Keeps it; a process that dies meanwhile leaves no half of it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self._file(match).with_suffix(".part")
@@ -53,7 +53,7 @@ class Courses:
             np.savez(file, trials=course.trials, regrets=course.regrets, seconds=course.seconds)
         part.replace(self._file(match))
 
-    def of(self, match: Match) -> Course | None:
+    def of(self, match: pool.Named) -> Course | None:
         """The match's course, if it is finished."""
         try:
             with self._file(match).open("rb") as file, np.load(file) as kept:
@@ -61,11 +61,11 @@ class Courses:
         except (OSError, BadZipFile, ValueError, KeyError):
             return None
 
-    def has(self, match: Match) -> bool:
+    def has(self, match: pool.Named) -> bool:
         """Whether the match is finished."""
         return self.of(match) is not None
 
-    def _file(self, match: Match) -> Path:
+    def _file(self, match: pool.Named) -> Path:
         return self.folder / f"{match.name}.npz"
 
 

@@ -19,7 +19,7 @@ from service.api.schemas import TenantConfig
 from service.embedded import PrivateStore
 from service.errors import ZoomingError
 from service.splitter import Splitter
-from service.store import Store, Tenant, new_attempt, new_decision_id
+from service.store import Store, Tenant, Wanted, new_attempt, new_decision_id
 
 # Invented time: nothing expires while the runs go on.
 _NOW_MS = 1_700_000_000_000
@@ -56,10 +56,10 @@ async def _step(store: Store, fleet: Sequence["Tandem"], trial: int) -> None:
     selected = await store.select_all(wanted, now_ms=_NOW_MS)
     given = []
     for tandem, answer in zip(fleet, selected, strict=True):
-        assert answer is not None, "a decision id came twice"
-        given.append(tandem.reward_of(trial, arm=answer.arm, ball=answer.ball))
+        (choice,) = answer.choices
+        given.append(tandem.reward_of(trial, arm=choice.arm, ball=choice.ball))
     # A select that finds a ball full has its split made before the next step.
-    await _split(fleet, [answer.due for answer in selected if answer is not None])
+    await _split(fleet, [answer.due for answer in selected])
     rewarded = await store.reward_all(given, now_ms=_NOW_MS, attempt=new_attempt())
     await _split(fleet, [answer.due for answer in rewarded])
 
@@ -94,10 +94,10 @@ class Tandem:
         await splitter.split_new_root(tenant)
         return cls(run, tenant, splitter)
 
-    def context_of(self, trial: int) -> tuple[Tenant, str, float]:
+    def context_of(self, trial: int) -> tuple[Tenant, Wanted]:
         """What is to be selected."""
         self._decision_id = new_decision_id(_NOW_MS)
-        return self.tenant, self._decision_id, self._contexts[trial]
+        return self.tenant, Wanted(decision_id=self._decision_id, x=self._contexts[trial])
 
     def reward_of(self, trial: int, *, arm: int, ball: int) -> tuple[Tenant, str, float]:
         """What is to be rewarded, if the learner plays the same."""

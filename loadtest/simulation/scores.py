@@ -41,14 +41,14 @@ class Scores:
     def regrets(self) -> str:
         """A row a learner, a column a contest; the least of those blind to the metric in bold."""
         best = {contest.name: self._best_blind(contest) for contest in self.contests}
-        lines = [_row("regret at the end", [contest.name for contest in self.contests])]
+        lines = [row("regret at the end", [contest.name for contest in self.contests])]
         lines.append("|---" * (len(self.contests) + 1) + "|")
         for learner in self.learners:
             cells = []
             for contest in self.contests:
-                cell = _cell(self.finals(contest, learner))
-                cells.append(f"**{cell}**" if learner == best[contest.name] else cell)
-            lines.append(_row(_label(learner), cells))
+                shown = cell(self.finals(contest, learner))
+                cells.append(f"**{shown}**" if learner == best[contest.name] else shown)
+            lines.append(row(_label(learner), cells))
         return "\n".join(lines)
 
     def ablations(self) -> str:
@@ -56,14 +56,14 @@ class Scores:
         if not any(match.learner in ABLATIONS for match, _ in self.judged):
             return ""
         judged = [contest for contest in self.contests if not contest.tuned_as]
-        lines = [_row("regret at the end", [contest.name for contest in judged])]
+        lines = [row("regret at the end", [contest.name for contest in judged])]
         lines.append("|---" * (len(judged) + 1) + "|")
         for learner in ("adaptive", *ABLATIONS):
             cells = []
             for contest in judged:
                 seeds = len(self.finals(contest, next(iter(ABLATIONS))))
-                cells.append(_cell(self.finals(contest, learner)[:seeds]))
-            lines.append(_row(learner, cells))
+                cells.append(cell(self.finals(contest, learner)[:seeds]))
+            lines.append(row(learner, cells))
         return "\n".join(lines)
 
     def settings(self) -> str:
@@ -71,11 +71,11 @@ class Scores:
         tuned = [name for name in self.learners if name in PEERS and len(PEERS[name].settings) > 1]
         if not tuned:
             return ""
-        lines = [_row("tuned to", tuned), "|---" * (len(tuned) + 1) + "|"]
+        lines = [row("tuned to", tuned), "|---" * (len(tuned) + 1) + "|"]
         for contest in self.contests:
             matches = [self.of(contest, learner) for learner in tuned]
             cells = [in_short(found[0][0].settings) if found else "–" for found in matches]
-            lines.append(_row(contest.name, cells))
+            lines.append(row(contest.name, cells))
         return "\n".join(lines)
 
     def _best_blind(self, contest: Contest) -> str:
@@ -94,7 +94,8 @@ def interval(values: NDArray[np.float64]) -> float:
     return quantile * float(values.std(ddof=1)) / float(np.sqrt(len(values)))
 
 
-def _cell(values: NDArray[np.float64]) -> str:
+def cell(values: NDArray[np.float64]) -> str:
+    """The mean over the seeds and its interval."""
     return f"{values.mean():,.0f} ± {interval(values):,.0f}" if len(values) else "–"
 
 
@@ -104,5 +105,6 @@ def _label(learner: str) -> str:
     return f"*told the metric:* {learner}" if PEERS[learner].told else learner
 
 
-def _row(head: str, cells: Iterable[str]) -> str:
+def row(head: str, cells: Iterable[str]) -> str:
+    """A line of a table."""
     return f"| {head} | " + " | ".join(cells) + " |"

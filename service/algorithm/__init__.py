@@ -1,6 +1,7 @@
 """The algorithms, in numpy and plain Python; they know neither Redis nor HTTP."""
 
 from service.algorithm.adaptive import AdaptiveDecision, AdaptiveLearner
+from service.algorithm.catalogue import NoArm
 from service.algorithm.config import (
     AdaptiveConfig,
     AnyConfig,
@@ -26,6 +27,7 @@ __all__ = [
     "Decision",
     "Interval",
     "Learner",
+    "NoArm",
     "Parameters",
     "config_fields",
     "learner_for",

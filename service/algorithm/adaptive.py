@@ -9,9 +9,11 @@ The engine on Redis computes the same numbers in the same order; the tests hold 
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 
+from service.algorithm.catalogue import Catalogue, NoArm
 from service.algorithm.config import AdaptiveConfig
 from service.algorithm.curve import PRIOR_MEAN, Ball, Curve, estimate
 from service.algorithm.intervals import Interval
@@ -70,13 +72,19 @@ class AdaptiveDecision:
 
 
 class AdaptiveLearner:
-    """The algorithm. `select` a context's arm, then `reward` the decision, now or later."""
+    """The algorithm. `select` a context's arm, then `reward` the decision, now or later.
+
+    Arms may be added, paused, resumed and retired on the way.
+    """
 
     def __init__(self, config: AdaptiveConfig) -> None:
         self.config = config
-        self.curves: list[Curve] = []  # of the arms tried, which are the first of the catalogue
+        self.catalogue = Catalogue(config.arms)
+        self.curves: dict[int, Curve] = {}  # of the arms tried
+        self.untried = set(range(config.arms))  # and not paused
         self.depth = 0
         self.next_ball = 1
+        self.splits = 0
         self.variance = config.first_variance
         self.loudest = 0.0
         self.lipschitz = config.first_lipschitz
@@ -93,20 +101,22 @@ class AdaptiveLearner:
     @property
     def size(self) -> int:
         """The number of balls in the partition."""
-        fresh = len(self.curves) < self.config.arms
-        return sum(len(curve.balls) for curve in self.curves) + fresh
+        has_root = len(self.curves) < self.catalogue.arms
+        return sum(len(curve.balls) for curve in self.curves.values()) + has_root
 
-    @property
-    def splits(self) -> int:
-        """How many balls have been split."""
-        return (self.next_ball - 1 - len(self.curves)) // 2
+    def select(self, x: float, eligible: Collection[int] | None = None) -> AdaptiveDecision:
+        """The ball with the largest UCB at `x`, or the next arm not yet tried.
 
-    def select(self, x: float) -> AdaptiveDecision:
-        """The ball with the largest UCB at `x`, or the next arm not yet tried."""
+        Of all balls and arms, or of those of the eligible arms alone.
+        """
+        best, untried = self._best_at(x), self.untried
+        if eligible is not None:
+            best, untried = self._best_of(eligible, x), untried.intersection(eligible)
+        if best is None and not untried:
+            raise NoArm
         self._selects += 1
-        best = self._best_at(x)
-        if best is None or self._take_new_arm(best):
-            return self._try_new_arm(x)
+        if best is None or (untried and self._take_new_arm(best)):
+            return self._try_new_arm(min(untried), x)
         # The UCB is that of the ball's centre; away from it a mean may be higher.
         at_most = best.ucb + self.lipschitz * best.width / 2
         decision = AdaptiveDecision(best, best.arm, x, "active", at_most)
@@ -115,7 +125,9 @@ class AdaptiveLearner:
 
     def reward(self, decision: AdaptiveDecision, reward: float) -> None:
         """Credited to the ball that holds the decision's context now."""
-        x, curve = decision.x, self.curves[decision.arm]
+        x, curve = decision.x, self.curves.get(decision.arm)
+        if curve is None:  # the arm has been retired
+            return
         place = curve.at(x)
         curve.land(place)
         self._rewards += 1
@@ -143,9 +155,52 @@ class AdaptiveLearner:
 
     def best_mean(self, x: float) -> float:
         """The best mean of a ball at `x`, each as of its last reward; NaN when none has one."""
-        balls = (curve.balls[curve.at(x)] for curve in self.curves)
+        balls = (curve.balls[curve.at(x)] for curve in self.curves.values())
         means = [ball.known_mean for ball in balls if ball.known_mean is not None]
         return max(means, default=math.nan)
+
+    def abandon(self, decision: AdaptiveDecision) -> None:
+        """The reward will never come: the play is no longer in flight."""
+        curve = self.curves.get(decision.arm)
+        if curve is not None:
+            curve.land(curve.at(decision.x))
+            self._score(curve)
+
+    # -- the catalogue
+
+    def add_arm(self) -> int:
+        """The new arm, which enters as an active ball of its own."""
+        arm = self.catalogue.add()
+        self._new_curve(arm)
+        return arm
+
+    def pause(self, arm: int) -> None:
+        """The arm is no longer played; what is known of it stays."""
+        self.catalogue.paused.add(arm)
+        self._leave(arm)
+
+    def resume(self, arm: int) -> None:
+        """The arm is played again."""
+        self.catalogue.paused.discard(arm)
+        if arm in self.curves:
+            for ball in self.curves[arm].balls:
+                self._rank_ball(ball)
+        else:
+            self.untried.add(arm)
+
+    def retire(self, arm: int) -> None:
+        """The arm is gone for ever, with its balls."""
+        self.catalogue.retire(arm)
+        self._leave(arm)
+        self.curves.pop(arm, None)
+
+    def _leave(self, arm: int) -> None:
+        """Nothing of the arm is up for choice any more."""
+        self.untried.discard(arm)
+        if arm in self.curves:
+            for ball in self.curves[arm].balls:
+                self._ranked.get(ball.interval, {}).pop(arm, None)
+                self._leaders.pop(ball.interval, None)
 
     # -- the choice
 
@@ -154,6 +209,14 @@ class AdaptiveLearner:
             self._leader(Interval.holding(x, depth=depth)) for depth in range(self.depth + 1)
         )
         return min((ball for ball in leaders if ball is not None), key=_rank, default=None)
+
+    def _best_of(self, eligible: Collection[int], x: float) -> Ball | None:
+        curves = (
+            self.curves[arm]
+            for arm in eligible
+            if arm in self.curves and self.catalogue.may_play(arm)
+        )
+        return min((curve.balls[curve.at(x)] for curve in curves), key=_rank, default=None)
 
     def _leader(self, interval: Interval) -> Ball | None:
         leader = self._leaders.get(interval)
@@ -167,26 +230,26 @@ class AdaptiveLearner:
         Of so many arms and one more, each is as likely the best one; it may be better by all that
         is left up to 1, where that is, for the trials to come.
         """
-        tried = len(self.curves)
-        if tried == self.config.arms:
-            return False
         # Rewards of more than 1 on average: the range was told wrongly, and there is no top.
         beyond = self._reward_total > self._rewards
         gap = 1.0 if beyond else max(1.0 - best.ucb, 0.0)
         reach = min(gap / self.lipschitz, 1.0)
-        gain = OPTIMISM * 0.5 * gap * self.future * reach / (tried + 1)
+        gain = OPTIMISM * 0.5 * gap * self.future * reach / (len(self.curves) + 1)
         typical = PRIOR_MEAN
         if self._arms_rewarded:
             typical = self._first_rewards / self._arms_rewarded
         return gain > max(best.ucb - typical, LEAST_COST)
 
-    def _try_new_arm(self, x: float) -> AdaptiveDecision:
-        arm = len(self.curves)
+    def _try_new_arm(self, arm: int, x: float) -> AdaptiveDecision:
+        self.untried.discard(arm)
+        self._let_fly(self._new_curve(arm), x)
+        return AdaptiveDecision(Root(), arm, x, "flagged", 1.0)
+
+    def _new_curve(self, arm: int) -> Ball:
         ball = self._new_ball(Interval(0, 0), arm)
         ball.ucb = 1.0
-        self.curves.append(Curve([ball], step=self.step))
-        self._let_fly(ball, x)
-        return AdaptiveDecision(Root(), arm, x, "flagged", 1.0)
+        self.curves[arm] = Curve([ball], step=self.step)
+        return ball
 
     def _let_fly(self, ball: Ball, x: float) -> None:
         """A play in flight makes its ball less uncertain, though no better or worse."""
@@ -216,7 +279,7 @@ class AdaptiveLearner:
         flying = answered * (ball.flying[0] + ball.flying[1])
         variance = ball.variance / (1 + flying * ball.variance / noise)
         reach = min(math.sqrt(variance) / self.lipschitz, 1.0)
-        share = variance / noise * self.future * reach / self.config.arms
+        share = variance / noise * self.future * reach / self.catalogue.arms
         bonus = math.sqrt(2 * variance * math.log(1 + share))
         return ball.mean + self.config.confidence_coefficient * bonus
 
@@ -231,7 +294,7 @@ class AdaptiveLearner:
 
     def _estimate(self, balls: list[Ball]) -> None:
         # An average further than 1 from 0: the range was told wrongly, and means may be anywhere.
-        average = self._reward_total / self._rewards
+        average = self._reward_total / max(self._rewards, 1)
         scale = max(average * average, 1.0)
         estimate(balls, noise=self._noise, lipschitz=self.lipschitz, scale=scale)
 
@@ -296,16 +359,21 @@ class AdaptiveLearner:
             child.flying = [parent.flying[half] / 2] * 2
             children.append(child)
         curve.balls[place : place + 1] = children
-        del self._ranked[parent.interval][parent.arm]
+        self.splits += 1
+        self._ranked.get(parent.interval, {}).pop(parent.arm, None)
         self._leaders.pop(parent.interval, None)
 
     def _new_ball(self, interval: Interval, arm: int) -> Ball:
         ball = Ball(self.next_ball, interval, arm)
         self.next_ball += 1
         self.depth = max(self.depth, interval.depth)
-        self._ranked.setdefault(interval, {})[arm] = ball
-        self._leaders.pop(interval, None)
+        if self.catalogue.may_play(arm):
+            self._rank_ball(ball)
         return ball
+
+    def _rank_ball(self, ball: Ball) -> None:
+        self._ranked.setdefault(ball.interval, {})[ball.arm] = ball
+        self._leaders.pop(ball.interval, None)
 
     # -- what moves all bounds
 
@@ -366,10 +434,10 @@ class AdaptiveLearner:
 
     def _score_some_stale_curves(self) -> None:
         for _ in range(RESCORED):
-            if self._cursor < len(self.curves):
-                curve = self.curves[self._cursor]
+            if self._cursor < self.catalogue.size:
+                curve = self.curves.get(self._cursor)
                 self._cursor += 1
-                if curve.rewards and curve.step < self.step:
+                if curve is not None and curve.rewards and curve.step < self.step:
                     self._score(curve)
 
 

@@ -5,11 +5,13 @@ file. Rewards may come late, in any order, or never: a decision stays valid unti
 """
 
 import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 import numpy as np
 
+from service.algorithm.catalogue import Catalogue, NoArm
 from service.algorithm.config import Config
 from service.algorithm.intervals import Interval
 from service.algorithm.subpartition import SAMPLE, sub_partition
@@ -64,11 +66,15 @@ class Decision:
 
 
 class Learner:
-    """The algorithm. `select` a context's arm, then `reward` the decision, now or later."""
+    """The algorithm. `select` a context's arm, then `reward` the decision, now or later.
+
+    Arms may be added, paused, resumed and retired on the way.
+    """
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.parameters = config.parameters
+        self.catalogue = Catalogue(config.arms)
         self.balls: list[Ball] = []
         self.active: dict[Interval, list[Ball]] = {}
         self.flagged: dict[Interval, list[Ball]] = {}
@@ -83,21 +89,35 @@ class Learner:
 
     @property
     def splits(self) -> int:
-        """How many balls have been split."""
+        """How many balls have been split, or left because their arms have."""
         return sum(ball.phase == "split" for ball in self.balls)
 
-    def select(self, x: float) -> Decision:
-        """Section 3: flagged balls first, the widest of them; else the largest UCB."""
+    def select(self, x: float, eligible: Collection[int] | None = None) -> Decision:
+        """Section 3: flagged balls first, the widest of them; else the largest UCB.
+
+        Of the balls that hold an arm that may be played, and of their arms, those alone count.
+        """
+        may_play = self.catalogue.rule(eligible)
         path = [Interval.holding(x, depth=depth) for depth in range(self.depth + 1)]
         for interval in path:
-            if waiting := self.flagged.get(interval):
-                return self._sample(waiting[0], x)
-        candidates = [ball for interval in path for ball in self.active.get(interval, ())]
-        return self._exploit(min(candidates, key=attrgetter("rank")), x)
+            for ball in self.flagged.get(interval, ()):
+                if any(map(may_play, ball.arms)):
+                    return self._sample(ball, x, may_play)
+        candidates = [
+            ball
+            for interval in path
+            for ball in self.active.get(interval, ())
+            if any(map(may_play, ball.arms))
+        ]
+        if not candidates:
+            raise NoArm
+        return self._exploit(min(candidates, key=attrgetter("rank")), x, may_play)
 
     def reward(self, decision: Decision, reward: float) -> None:
         """Section 4: credited to the decision's ball, or to the descendant that took its place."""
         ball, x, arm = decision.ball, decision.x, decision.arm
+        if arm in self.catalogue.retired:
+            return
         while ball.children is not None:
             ball = ball.children[ball.interval.half_of(x)][arm]
         if ball.flagged is not None:
@@ -109,6 +129,9 @@ class Learner:
         if ball.n >= self.parameters.flag_at(ball.interval.depth):
             self.active[ball.interval].remove(ball)
             self._flag(ball)
+
+    def abandon(self, decision: Decision) -> None:
+        """The reward will never come. Nothing was expected of it."""
 
     def best_mean(self, x: float) -> float:
         """The best mean of a ball at `x`; NaN when none has a reward."""
@@ -124,10 +147,56 @@ class Learner:
             default=math.nan,
         )
 
+    # -- the catalogue
+
+    def add_arm(self) -> int:
+        """The new arm, which enters as an active ball of its own."""
+        arm = self.catalogue.add()
+        ball = self._new_ball(Interval(0, 0), [arm])
+        self.active.setdefault(ball.interval, []).append(ball)
+        return arm
+
+    def pause(self, arm: int) -> None:
+        """The arm is no longer played, nor waited for; what is known of it stays."""
+        self.catalogue.paused.add(arm)
+        self._settle(arm)
+
+    def resume(self, arm: int) -> None:
+        """The arm is played again."""
+        self.catalogue.paused.discard(arm)
+        self._settle(arm)
+
+    def retire(self, arm: int) -> None:
+        """The arm leaves its balls for ever, and balls that are empty then leave the partition."""
+        self.catalogue.retire(arm)
+        self._settle(arm)
+
+    def _settle(self, arm: int) -> None:
+        """Brings the balls that hold the arm up to date with what has become of it."""
+        for ball in self.balls[:]:
+            if arm not in ball.arms or ball.children is not None:
+                continue
+            if self.catalogue.retired.issuperset(ball.arms):
+                phase = self.active if ball.flagged is None else self.flagged
+                phase[ball.interval].remove(ball)
+                ball.flagged, ball.children = None, ({}, {})
+            elif ball.flagged is not None and ball.flagged.cells:
+                self._settle_flagged(ball, ball.flagged, arm)
+
+    def _settle_flagged(self, ball: Ball, flagged: Flagged, arm: int) -> None:
+        needed = min(flagged.cells[arm]) < flagged.k
+        patient = flagged.issued[arm] < self.parameters.issue_limit(flagged.k)
+        if needed and patient and self.catalogue.may_play(arm):
+            flagged.asked.add(arm)
+        else:
+            flagged.asked.discard(arm)
+        if not flagged.asked:
+            self._split(ball, flagged)
+
     # -- the active phase
 
-    def _exploit(self, ball: Ball, x: float) -> Decision:
-        arm = self._next_in_turn(ball)
+    def _exploit(self, ball: Ball, x: float, may_play: Callable[[int], bool]) -> Decision:
+        arm = self._next_in_turn(ball, may_play)
         if ball.n:
             return Decision(ball, arm, x, "active", ucb=-ball.rank[1])
         ball.selects += 1
@@ -143,10 +212,11 @@ class Learner:
             ucb = self.parameters.ucb(total=ball.total, n=ball.n, width=ball.interval.width)
             ball.rank = (1, -ucb, ball.id)
 
-    def _next_in_turn(self, ball: Ball) -> int:
-        arm = ball.arms[ball.cursor]
-        ball.cursor = (ball.cursor + 1) % len(ball.arms)
-        return arm
+    def _next_in_turn(self, ball: Ball, may_play: Callable[[int], bool]) -> int:
+        position = _first_from(ball, ball.cursor, may_play)
+        assert position is not None
+        ball.cursor = (position + 1) % len(ball.arms)
+        return ball.arms[position]
 
     # -- the flagged phase
 
@@ -154,28 +224,32 @@ class Learner:
         ball.cursor = 0
         k = self.parameters.neighbours_for(arms=len(ball.arms), width=ball.interval.width)
         needy = ball.arms if self.config.needs_samples(len(ball.arms)) else []
+        asked = {arm for arm in needy if self.catalogue.may_play(arm)}
         ball.flagged = Flagged(
             k=k,
             cells={arm: [0] * self.parameters.buckets for arm in needy},
             issued=dict.fromkeys(needy, 0),
-            asked=set(needy),
+            asked=asked,
         )
         self.flagged.setdefault(ball.interval, []).append(ball)
-        if not needy:
+        if not asked:
             self._split(ball, ball.flagged)
 
-    def _sample(self, ball: Ball, x: float) -> Decision:
+    def _sample(self, ball: Ball, x: float, may_play: Callable[[int], bool]) -> Decision:
         flagged = ball.flagged
         assert flagged is not None
-        if not flagged.asked:
+        asked = flagged.asked
+        round_robin = self.parameters.sampling == "round_robin"
+        start = ball.cursor if round_robin else 0
+        position = _first_from(ball, start, lambda arm: arm in asked and may_play(arm))
+        if position is None:
+            decision = Decision(ball, self._next_in_turn(ball, may_play), x, "flagged")
             # The last arms were set aside by selects alone: this one finds the ball full.
-            decision = Decision(ball, self._next_in_turn(ball), x, "flagged")
-            self._split(ball, flagged)
+            if not asked:
+                self._split(ball, flagged)
             return decision
-        turns = ((ball.cursor + step) % len(ball.arms) for step in range(len(ball.arms)))
-        position = next(turn for turn in turns if ball.arms[turn] in flagged.asked)
         arm = ball.arms[position]
-        if self.parameters.sampling == "round_robin":  # else it stays at 0
+        if round_robin:
             ball.cursor = (position + 1) % len(ball.arms)
         flagged.issued[arm] += 1
         if flagged.issued[arm] >= self.parameters.issue_limit(flagged.k):
@@ -197,12 +271,15 @@ class Learner:
 
     def _split(self, ball: Ball, flagged: Flagged) -> None:
         """Section 5: the children take the ball's place, the left half's first."""
-        position = {arm: place for place, arm in enumerate(ball.arms)}
-        samples = [(position[arm], x, reward) for arm, x, reward in flagged.samples]
+        arms_left = [arm for arm in ball.arms if arm not in self.catalogue.retired]
+        position = {arm: place for place, arm in enumerate(arms_left)}
+        samples = [
+            (position[arm], x, reward) for arm, x, reward in flagged.samples if arm in position
+        ]
         halves = sub_partition(
             self.config,
             ball.interval,
-            arms=np.array(ball.arms),
+            arms=np.array(arms_left),
             k=flagged.k,
             samples=np.array(samples, dtype=SAMPLE),
         )
@@ -211,7 +288,7 @@ class Learner:
         ball.children = ({}, {})
         for half, labels, children in zip(ball.interval.halves, halves, ball.children, strict=True):
             clusters: dict[int, list[int]] = {}
-            for arm, label in zip(ball.arms, labels.tolist(), strict=True):
+            for arm, label in zip(arms_left, labels.tolist(), strict=True):
                 clusters.setdefault(label, []).append(arm)
             for arms in clusters.values():
                 child = self._new_ball(half, arms)
@@ -224,3 +301,9 @@ class Learner:
         self.balls.append(ball)
         self.depth = max(self.depth, interval.depth)
         return ball
+
+
+def _first_from(ball: Ball, start: int, wanted: Callable[[int], bool]) -> int | None:
+    """The first position of a wanted arm, from `start` on and then from the beginning."""
+    turns = ((start + step) % len(ball.arms) for step in range(len(ball.arms)))
+    return next((turn for turn in turns if wanted(ball.arms[turn])), None)

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from service.api.schemas import Seconds, SplitWait, Strict, TenantConfig
+from service.api.schemas import LogEntries, Reward, Seconds, Share, SplitWait, TenantConfig
+from service.api.strict import Strict
 
 KeyId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", examples=["k1f9a8c33"])]
 
@@ -31,6 +32,10 @@ def _left_out() -> Any:
 class TenantChanges(Strict):
     """Every setting that is not structural; those that are sent are changed."""
 
+    default_reward: Reward | None = _left_out()
+    exploration_floor: Share = _left_out()
+    holdout: Share = _left_out()
+    log_entries: LogEntries = _left_out()
     split_wait_ms: SplitWait = _left_out()
 
     @model_validator(mode="before")

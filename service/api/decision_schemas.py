@@ -5,20 +5,38 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas import Problem, Reward, Strict, TenantName
+from service.api.schemas import MOST_ARMS, ArmName, Ball, Problem, Reward, TenantName
+from service.api.strict import Number, Strict
 
 MOST_ITEMS = 1000
+MOST_RANKED = 100
 
 Phase = Literal["active", "flagged"]
-Refused = Literal["conflict", "late", "unknown_decision"]
+State = Literal["open", "rewarded", "defaulted", "censored", "expired"]
+NotChosen = Literal["conflict", "none_eligible"]
+Refused = Literal["conflict", "censored", "late", "unknown_decision"]
 
 
 class SelectItem(Strict):
-    """A context that wants an arm."""
+    """A context that wants an arm, or several."""
 
-    context: float = Field(ge=0, le=1, allow_inf_nan=False, examples=[0.42])
+    context: Number = Field(
+        examples=[0.42], description="On the tenant's `context_scale`: from 0 to 1 by default"
+    )
     decision_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(
         default=None, description="Your own id; a repeat with the same id gets the first answer"
+    )
+    eligible: list[ArmName] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MOST_ARMS,
+        description="Only these arms may be played; all that are not paused if it is left out",
+    )
+    n: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_RANKED,
+        description="How many arms are wanted, each a decision of its own",
     )
 
 
@@ -38,15 +56,30 @@ class SelectBatch(Strict):
     items: list[SelectItem] = Field(min_length=1, max_length=MOST_ITEMS)
 
 
-class Selection(BaseModel):
-    """The arm to play, and the id under which its reward is awaited."""
+class Choice(BaseModel):
+    """An arm to play, and the id under which its reward is awaited.
+
+    `propensity` is the probability with which this arm was chosen; `mapped_context` is where the
+    context lies on the scale from 0 to 1 on which everything is learned.
+    """
 
     decision_id: str
     arm: str
     ball: int
     phase: Phase
     propensity: float
+    context: float
+    mapped_context: float
     expires_at: datetime
+
+
+class Selection(Choice):
+    """The best arm; with `n` > 1 also all arms, best first.
+
+    There may be fewer than were wanted, if fewer may be played.
+    """
+
+    ranking: list[Choice] | None = None
 
 
 class Selected(Selection):
@@ -59,7 +92,7 @@ class NotSelected(BaseModel):
     """An item of a batch that was refused, and what it would be told if it were sent alone."""
 
     decision_id: str
-    status: Literal["conflict"] = "conflict"
+    status: NotChosen
     problem: Problem
 
 
@@ -118,3 +151,56 @@ class Rewards(BaseModel):
     """What became of each item, in the order of the items."""
 
     items: list[Rewarded | NotRewarded]
+
+
+class DecisionBall(Ball):
+    """The ball of a decision, as it is now; `split` if it has been split since."""
+
+    phase: Literal["active", "flagged", "split"]  # type: ignore[assignment]  # one more
+
+
+class RunnerUp(BaseModel):
+    """What would have been next: a ball, or under the preset `adaptive` that of an arm."""
+
+    ball: int | None = None
+    arm: str | None = None
+    ucb: float | None
+
+
+class Why(BaseModel):
+    """Why the arm was chosen, by what was known then.
+
+    `flagged`: its ball needed samples, or it had never been tried. `ucb`: its ball had the largest
+    UCB (null: infinite). `explored`: it was drawn for the exploration floor. `holdout`: it was
+    drawn for the holdout.
+    """
+
+    rule: Literal["flagged", "ucb", "explored", "holdout"]
+    ucb: float | None
+    runner_up: RunnerUp | None
+
+
+class DecisionState(BaseModel):
+    """A decision: what was decided and why, and what has become of it."""
+
+    tenant: str
+    decision_id: str
+    state: State
+    context: float
+    mapped_context: float
+    arm: str
+    phase: Phase
+    propensity: float
+    holdout: bool
+    issued_at: datetime
+    expires_at: datetime
+    closed_at: datetime | None
+    reward: float | None
+    ball: DecisionBall | None
+    why: Why
+
+
+class Censored(BaseModel):
+    """The decision is closed, and nothing will be learned from it."""
+
+    status: Literal["censored"] = "censored"

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, Literal, cast
 
 from fastapi import APIRouter, Request
 
 from service import store
+from service.algorithm.scales import OutsideScale, Scale, Unit
 from service.api.context import Context, Here, Key, clock_ms
 from service.api.decision_schemas import (
+    Choice,
+    NotChosen,
     NotRewarded,
     NotSelected,
     Phase,
@@ -22,35 +25,45 @@ from service.api.decision_schemas import (
     Selected,
     Selection,
     Selections,
+    SelectItem,
     SelectRequest,
 )
 from service.api.problems import problem_of, responses
-from service.errors import Conflict, Late, Refusal, UnknownDecision
-from service.store import Tenant, new_attempt, new_decision_id
+from service.api.scaling import scale_of
+from service.errors import Conflict, Invalid, Late, Refusal, UnknownDecision
+from service.store import LIVE, Tenant, Wanted, new_attempt, new_decision_id
 
 router = APIRouter(tags=["decisions"])
 
 
-@router.post("/select", responses=responses(401, 403, 404, 409, 413, 422, 503))
+@router.post(
+    "/select",
+    response_model_exclude_none=True,
+    responses=responses(401, 403, 404, 409, 413, 422, 503),
+)
 async def select(body: SelectRequest, request: Request, here: Here, key: Key) -> Selection:
     """The arm to play at a context. Repeat it safely by sending a `decision_id` of your own."""
     now_ms = clock_ms()
     decision_id = body.decision_id or new_decision_id(now_ms)
     request.state.tenant, request.state.decision_id = body.tenant, decision_id
 
-    async def step(tenant: Tenant) -> tuple[Tenant, store.Selected | None]:
-        return tenant, await here.store.select(
-            tenant, decision_id=decision_id, x=body.context, now_ms=now_ms
-        )
+    async def step(tenant: Tenant) -> tuple[Tenant, Wanted, store.Selected]:
+        scale = await scale_of(here, tenant, [body.context], now_ms=now_ms)
+        wanted = _wanted(tenant, body, decision_id, scale=scale)
+        return tenant, wanted, await here.store.select(tenant, wanted, now_ms=now_ms)
 
-    tenant, selected = await here.with_tenant(body.tenant, key, step)
-    if selected is None:
-        raise _other_context(decision_id)
+    tenant, wanted, selected = await here.with_tenant(body.tenant, key, step)
+    if refusal := _not_chosen(decision_id, selected):
+        raise refusal
     await _split_if_due(here, tenant, selected.due, decision_id)
-    return _selection(tenant, decision_id, selected)
+    return _selection(tenant, wanted, selected)
 
 
-@router.post("/select/batch", responses=responses(401, 403, 404, 413, 422, 503))
+@router.post(
+    "/select/batch",
+    response_model_exclude_none=True,
+    responses=responses(401, 403, 404, 413, 422, 503),
+)
 async def select_batch(body: SelectBatch, request: Request, here: Here, key: Key) -> Selections:
     """Up to 1,000 contexts in one call, each with its own status, in the order given.
 
@@ -60,20 +73,25 @@ async def select_batch(body: SelectBatch, request: Request, here: Here, key: Key
     request.state.tenant = body.tenant
     ids = [item.decision_id or new_decision_id(now_ms) for item in body.items]
 
-    async def step(tenant: Tenant) -> tuple[Tenant, list[store.Selected | None]]:
-        wanted = [(tenant, id_, item.context) for id_, item in zip(ids, body.items, strict=True)]
-        return tenant, await here.store.select_all(wanted, now_ms=now_ms)
+    async def step(tenant: Tenant) -> tuple[Tenant, list[Wanted], list[store.Selected]]:
+        contexts = [item.context for item in body.items]
+        scale = await scale_of(here, tenant, contexts, now_ms=now_ms)
+        wanted = [
+            _wanted(tenant, item, decision_id, scale=scale)
+            for decision_id, item in zip(ids, body.items, strict=True)
+        ]
+        calls = [(tenant, one) for one in wanted]
+        return tenant, wanted, await here.store.select_all(calls, now_ms=now_ms)
 
-    tenant, found = await here.with_tenant(body.tenant, key, step)
-    await _split_all(here, tenant, [one.due if one else None for one in found], ids)
+    tenant, wanted, found = await here.with_tenant(body.tenant, key, step)
+    await _split_all(here, tenant, [one.due for one in found], ids)
     items: list[Selected | NotSelected] = []
-    for decision_id, selected in zip(ids, found, strict=True):
-        if selected is None:
-            problem = problem_of(_other_context(decision_id))
-            items.append(NotSelected(decision_id=decision_id, problem=problem))
+    for one, selected in zip(wanted, found, strict=True):
+        if refusal := _not_chosen(one.decision_id, selected):
+            status, problem = cast(NotChosen, selected.status), problem_of(refusal)
+            items.append(NotSelected(decision_id=one.decision_id, status=status, problem=problem))
         else:
-            selection = _selection(tenant, decision_id, selected)
-            items.append(Selected(**selection.model_dump()))
+            items.append(Selected(**_selection(tenant, one, selected).model_dump()))
     return Selections(items=items)
 
 
@@ -120,25 +138,62 @@ async def reward_batch(body: RewardBatch, request: Request, here: Here, key: Key
     return Rewards(items=items)
 
 
-def _selection(tenant: Tenant, decision_id: str, selected: store.Selected) -> Selection:
-    expires_ms = selected.at_ms + tenant.window_ms
-    return Selection(
-        decision_id=decision_id,
-        arm=tenant.arm_names[selected.arm],
-        ball=selected.ball,
-        phase=cast(Phase, selected.phase),
-        propensity=1.0,
-        expires_at=datetime.fromtimestamp(expires_ms / 1000, UTC),
-    )
+def _wanted(tenant: Tenant, item: SelectItem, decision_id: str, *, scale: Scale) -> Wanted:
+    try:
+        x = scale(item.context)
+    except OutsideScale as error:
+        raise Invalid(f"context: {error}") from error
+    eligible = None
+    if item.eligible is not None:
+        unknown = next((arm for arm in item.eligible if arm not in tenant.arms), None)
+        if unknown is not None:
+            raise Invalid(
+                f"eligible: there is no arm '{unknown}'; see GET /tenants/{tenant.name}/arms."
+            )
+        named = {tenant.arms[arm] for arm in item.eligible}
+        eligible = sorted(arm for arm in named if tenant.arm_states[arm] == LIVE)
+    raw = None if isinstance(scale, Unit) else item.context
+    return Wanted(decision_id=decision_id, x=x, raw=raw, eligible=eligible, n=item.n)
 
 
-def _other_context(decision_id: str) -> Conflict:
-    return Conflict(f"The decision '{decision_id}' was made for another context; use a new id.")
+def _selection(tenant: Tenant, wanted: Wanted, selected: store.Selected) -> Selection:
+    expires_at = datetime.fromtimestamp((selected.at_ms + tenant.window_ms) / 1000, UTC)
+
+    def told(choice: store.Choice) -> dict[str, Any]:
+        return {
+            "decision_id": choice.decision_id,
+            "arm": tenant.arm_names[choice.arm],
+            "ball": choice.ball,
+            "phase": choice.phase,
+            "propensity": choice.propensity,
+            "context": wanted.x if wanted.raw is None else wanted.raw,
+            "mapped_context": wanted.x,
+            "expires_at": expires_at,
+        }
+
+    first, *_ = choices = selected.choices
+    ranking = [Choice(**told(choice)) for choice in choices] if wanted.n > 1 else None
+    return Selection(**told(first), ranking=ranking)
+
+
+def _not_chosen(decision_id: str, selected: store.Selected) -> Conflict | None:
+    match selected.status:
+        case "conflict":
+            return Conflict(
+                f"The decision '{decision_id}' was made for another context; use a new id."
+            )
+        case "none_eligible":
+            return Conflict(
+                "None of the arms may be played: each is paused, or not among those eligible. "
+                "Name others, or resume some."
+            )
+        case _:
+            return None
 
 
 def _answer(rewarded: store.Rewarded) -> RewardAnswer:
-    if rewarded.status == "duplicate":
-        return RewardAnswer(status="duplicate")
+    if rewarded.status in ("duplicate", "ignored"):
+        return RewardAnswer(status=cast(Literal["duplicate", "ignored"], rewarded.status))
     return RewardAnswer(status="applied", ball=rewarded.ball, phase=cast(Phase, rewarded.phase))
 
 
@@ -150,6 +205,8 @@ def _refusal(tenant: Tenant, rewarded: store.Rewarded) -> Refusal | None:
             return Conflict(
                 f"This decision was already rewarded with {rewarded.stands}, which stands."
             )
+        case "censored":
+            return Conflict("This decision was censored: nothing is learned from it any more.")
         case "late":
             window = tenant.settings["reward_window_seconds"]
             return Late(f"Rewards of this tenant are taken within {window} seconds of the select.")

@@ -8,10 +8,13 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from service.algorithm import ADAPTIVE, DEFAULT_PRESET, PRESETS, Parameters, config_fields
+from service.algorithm.scales import scale_from
+from service.api.scale_schemas import ContextScale, UnitScale
+from service.api.strict import Number, Strict
 
 MOST_ARMS = 100_000
 # Four bytes each, in one string of the store.
@@ -23,9 +26,6 @@ MOST_POINTS = 2**25
 # Wide enough for any use, narrow enough that no sum or bound of them leaves the floats.
 LARGEST_REWARD = 1e6
 LARGEST = 1e3
-# Squares of curves and features are summed.
-LARGEST_NUMBER = 1e100
-MOST_FIELDS = 100
 # Between narrower balls the variance of a curve is lost in rounding.
 DEEPEST_CURVE = 16
 
@@ -39,7 +39,6 @@ Arms = Annotated[
     ],
     Discriminator(lambda arms: "names" if isinstance(arms, list) else "count"),
 ]
-Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf_nan=False)]
 Reward = Annotated[float, Field(ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_nan=False)]
 Auto = Annotated[Literal["auto"], Tag("word")]
 _auto_or_number = Discriminator(lambda value: "word" if isinstance(value, str) else "number")
@@ -52,27 +51,14 @@ Lipschitz = Annotated[
     _auto_or_number,
 ]
 Coefficient = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
+LogEntries = Annotated[int, Field(ge=0, le=10**8)]
 SplitWait = Annotated[int, Field(ge=0, le=60_000)]
 Rows = Annotated[
     list[Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]],
     Field(min_length=1, max_length=MOST_ARMS, fail_fast=True),
 ]
-
-
-class Strict(BaseModel):
-    """The base of everything that is taken in."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_flood(cls, sent: Any) -> Any:
-        # Each unknown field makes an error, and a million of them take gigabytes.
-        if isinstance(sent, dict) and len(sent) > MOST_FIELDS:
-            message = "{count} fields; nothing here has so many"
-            raise PydanticCustomError("fields", message, {"count": len(sent)})
-        return sent
 
 
 class LearnedSimilarity(Strict):
@@ -146,8 +132,30 @@ class TenantConfig(Strict):
         description="The lowest and the highest mean reward there may be; `noise` and `lipschitz` "
         "are told on the scale on which they are 0 and 1",
     )
+    context_scale: ContextScale = Field(
+        default=UnitScale(kind="unit"),
+        description="How the contexts that are sent become contexts from 0 to 1",
+    )
     reward_window_seconds: Seconds = 3600
     retention_seconds: Seconds = 3600
+    default_reward: Reward | None = Field(
+        default=None,
+        description="What a decision is credited with that has no reward when its window closes; "
+        "with nothing if it is left out",
+    )
+    exploration_floor: Share = Field(
+        default=0.0,
+        description="The share of selects that play an eligible arm drawn uniformly, so that "
+        "every arm has a known probability",
+    )
+    holdout: Share = Field(
+        default=0.0,
+        description="The share of selects that play an arm drawn uniformly and are not learned "
+        "from: what the rest is compared with",
+    )
+    log_entries: LogEntries = Field(
+        default=0, description="How long the decision log is, about; 0 for none"
+    )
     split_wait_ms: SplitWait = 1000
 
     @model_validator(mode="after")
@@ -229,6 +237,7 @@ class TenantConfig(Strict):
             parameters = Parameters.resolve(self.preset, **given)
             resolved = {"preset": self.preset, "similarity": similarity, **asdict(parameters)}
         others = {name: sent[name] for name in sent if name not in config_fields("paper")}
+        others["context_scale"] = scale_from(sent["context_scale"]).setting()
         return others | resolved
 
 
@@ -247,6 +256,26 @@ class TenantList(BaseModel):
     tenants: list[str]
 
 
+class Rewards(BaseModel):
+    """Rewards: how many, and their mean."""
+
+    rewards: int
+    mean: float | None
+
+
+class Uplift(BaseModel):
+    """How much more decisions earn than those of the holdout, since there is one.
+
+    `low` and `high` are the ends of a 95 % interval.
+    """
+
+    learned: Rewards
+    holdout: Rewards
+    difference: float | None
+    low: float | None
+    high: float | None
+
+
 class KeyState(BaseModel):
     """A key that opens a tenant; with `expires_at` null it does so until it is revoked."""
 
@@ -256,13 +285,37 @@ class KeyState(BaseModel):
 
 
 class TenantState(BaseModel):
-    """A tenant's configuration and counters; its keys are shown to the admin, others get null."""
+    """A tenant's configuration and counters, and the uplift if it has a holdout.
+
+    Its keys are shown to the admin, others get null.
+    """
 
     tenant: str
     created_at: datetime
     keys: list[KeyState] | None
     config: dict[str, Any]
     counters: dict[str, int | float]
+    uplift: Uplift | None
+
+
+class Arm(BaseModel):
+    """An arm of the catalogue."""
+
+    arm: str
+    state: Literal["live", "paused"]
+
+
+class ArmList(BaseModel):
+    """The catalogue."""
+
+    tenant: str
+    arms: list[Arm]
+
+
+class ArmChange(Strict):
+    """What is to become of an arm."""
+
+    paused: bool
 
 
 class Ball(BaseModel):

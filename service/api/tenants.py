@@ -1,10 +1,11 @@
 """Tenants: create, list, read, change, delete, and look at the partition."""
 
 import asyncio
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
+from service import store
 from service.api.change_schemas import TenantChanges
 from service.api.context import Context, Here, Key, clock_ms, hash_key, moment, new_key
 from service.api.problems import responses
@@ -12,11 +13,13 @@ from service.api.schemas import (
     Ball,
     KeyState,
     Partition,
+    Rewards,
     TenantConfig,
     TenantCreated,
     TenantList,
     TenantName,
     TenantState,
+    Uplift,
 )
 from service.errors import Conflict, UnknownTenant
 from service.store import PartitionBall, Tenant, TenantStats, live_keys
@@ -114,7 +117,7 @@ async def delete_tenant(tenant: Name, request: Request, here: Here, key: Key) ->
         # Perhaps by a deletion that did not come to its end.
         await directory.finish_deletions(of=tenant)
         raise
-    await directory.delete(found, now_ms=clock_ms())
+    await directory.delete(found)
 
 
 @router.get(
@@ -135,12 +138,14 @@ async def read_partition(tenant: Name, request: Request, here: Here, key: Key) -
 async def tenant_state(here: Context, tenant: Tenant, *, with_keys: bool) -> TenantState:
     """What is shown of the tenant."""
     now_ms = clock_ms()
+    stats = await here.store.directory.stats(tenant, now_ms=now_ms)
     return TenantState(
         tenant=tenant.name,
         created_at=moment(tenant.created_at_ms),
         keys=_shown_keys(tenant, now_ms=now_ms) if with_keys else None,
         config=dict(tenant.settings),
-        counters=_counters(await here.store.directory.stats(tenant, now_ms=now_ms)),
+        counters=_counters(stats),
+        uplift=_uplift(stats.uplift) if stats.uplift else None,
     )
 
 
@@ -166,22 +171,34 @@ def _counters(stats: TenantStats) -> dict[str, int | float]:
     }
 
 
+def _uplift(uplift: store.Uplift) -> Uplift:
+    low, high = uplift.interval
+    return Uplift(
+        learned=Rewards(rewards=uplift.learned.rewards, mean=uplift.learned.mean),
+        holdout=Rewards(rewards=uplift.holdout.rewards, mean=uplift.holdout.mean),
+        difference=uplift.difference,
+        low=low,
+        high=high,
+    )
+
+
 def _partition_json(tenant: Tenant, balls: list[PartitionBall]) -> str:
-    rows = [_shown(tenant, ball) for ball in balls]
+    rows = [Ball(**shown_ball(tenant, ball)) for ball in balls]
     return Partition(tenant=tenant.name, balls=rows).model_dump_json()
 
 
-def _shown(tenant: Tenant, ball: PartitionBall) -> Ball:
+def shown_ball(tenant: Tenant, ball: PartitionBall) -> dict[str, Any]:
+    """A ball with the arms' names, on the tenant's own scale of rewards."""
     interval, scale = ball.interval, tenant.reward_scale
-    return Ball(
-        id=ball.id,
-        interval=(interval.start, interval.end),
-        depth=interval.depth,
-        index=interval.index,
-        phase=cast(Literal["active", "flagged"], ball.phase),
-        arms=[tenant.arm_names[arm] for arm in ball.arms],
-        n=ball.n,
-        mean=None if ball.mean is None else scale.from_unit(ball.mean),
-        ucb=None if ball.ucb is None else scale.from_unit(ball.ucb),
-        fill=ball.fill,
-    )
+    return {
+        "id": ball.id,
+        "interval": (interval.start, interval.end),
+        "depth": interval.depth,
+        "index": interval.index,
+        "phase": ball.phase,
+        "arms": [tenant.arm_names[arm] for arm in ball.arms],
+        "n": ball.n,
+        "mean": None if ball.mean is None else scale.from_unit(ball.mean),
+        "ucb": None if ball.ucb is None else scale.from_unit(ball.ucb),
+        "fill": ball.fill,
+    }

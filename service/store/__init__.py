@@ -6,16 +6,30 @@ from service.store.children import Children, pack_children
 from service.store.connection import ServerState
 from service.store.export_file import lines_of
 from service.store.partition import PartitionBall
-from service.store.records import BallRecord, ModelRecord
+from service.store.records import BallRecord, DecisionRecord, ModelRecord
 from service.store.stats import TenantStats
-from service.store.store import LEASE_MS, Rewarded, Selected, Store, new_attempt
-from service.store.tenant import Tenant
+from service.store.store import (
+    LEASE_MS,
+    Choice,
+    Rewarded,
+    Selected,
+    Store,
+    Wanted,
+    new_attempt,
+)
+from service.store.tenant import LIVE, PAUSED, RETIRED, Tenant
+from service.store.uplift import Uplift
 
 __all__ = [
     "LEASE_MS",
+    "LIVE",
     "MOST_LIVE_KEYS",
+    "PAUSED",
+    "RETIRED",
     "BallRecord",
     "Children",
+    "Choice",
+    "DecisionRecord",
     "ModelRecord",
     "PartitionBall",
     "Rewarded",
@@ -25,6 +39,8 @@ __all__ = [
     "Tenant",
     "TenantKey",
     "TenantStats",
+    "Uplift",
+    "Wanted",
     "lines_of",
     "live_keys",
     "new_attempt",

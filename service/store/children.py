@@ -16,6 +16,8 @@ from service.store.records import BallRecord
 # One staging step stays below about 2 ms.
 _CHUNK_CHILDREN = 200
 _CHUNK_BYTES = 1 << 17
+# In the forwarding table: the arm has been retired.
+NOWHERE = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +79,21 @@ def pack_children(
     interval: Interval,
     *,
     arms: NDArray[np.intp],
+    kept: NDArray[np.bool_],
     halves: tuple[NDArray[np.intp], NDArray[np.intp]],
 ) -> Children:
-    """The children that the clusters of both halves make."""
+    """The children that the clusters of both halves make of the arms that are kept."""
     records: list[bytes] = []
     arm_sets: list[bytes] = []
-    forward = np.empty((2, len(arms), 2), dtype="<u4")
+    forward = np.full((2, len(arms), 2), NOWHERE, dtype="<u4")
+    places, arms = np.flatnonzero(kept), arms[kept]
     counts = []
     for half, (labels, half_interval) in enumerate(zip(halves, interval.halves, strict=True)):
         sizes = np.bincount(labels)
         ends = np.cumsum(sizes)
         order = np.argsort(labels, kind="stable")
-        forward[half, :, 0] = labels + len(records)
-        forward[half, order, 1] = np.arange(len(arms)) - np.repeat(ends - sizes, sizes)
+        forward[half, places, 0] = labels + len(records)
+        forward[half, places[order], 1] = np.arange(len(arms)) - np.repeat(ends - sizes, sizes)
         packed = arms[order].astype("<u4").tobytes()
         record_of_size = {
             size: ball_record(config, half_interval, arms=size).pack()

@@ -17,6 +17,7 @@ from service.errors import (
     StaleTenant,
     StoreUnavailable,
     StoreUnsuitable,
+    TenantFrozen,
     UnknownTenant,
 )
 from service.store import keys
@@ -28,8 +29,7 @@ from service.store.stats import TenantStats
 from service.store.tenant import Tenant, TenantCache
 
 # The form of all that is kept of a tenant: one more for each change that others cannot read.
-FORM = 4
-_UNLINKED_AT_ONCE = 500
+FORM = 5
 _READ_AT_ONCE = 100
 
 
@@ -90,7 +90,17 @@ class Directory:
             tenant.incarnation,
             *_root(tenant.config),
             tenant.created_at_ms,
-            *_pairs({"revision": tenant.revision, **kept, **_constants(tenant.config)}),
+            *_pairs(
+                {
+                    "revision": tenant.revision,
+                    "arms": tenant.config.arms,
+                    "arms_ever": tenant.config.arms,
+                    "root_arms": tenant.config.arms,
+                    "comparison": _new_comparison(tenant),
+                    **kept,
+                    **_constants(tenant.config),
+                }
+            ),
         )
         if status == "created":
             self._cache.put(tenant, size=len(kept["document"]))
@@ -113,6 +123,8 @@ class Directory:
         revised = tenant.revised(revision, settings=settings or {}, keys=live)
         # Off the event loop: a document may be a matrix of megabytes.
         kept = await asyncio.to_thread(_kept_fields, revised)
+        if bool(tenant.settings["holdout"]) != bool(revised.settings["holdout"]):
+            kept["comparison"] = _new_comparison(revised)
         status, *_ = await self._connection.step(
             "revise", tenant.key, tenant.revision, revision, *_pairs(kept)
         )
@@ -171,12 +183,22 @@ class Directory:
 
     async def _read(self, name: str) -> Tenant:
         fields = ["incarnation", "revision", "keys", "document"]
-        async with self._connection.in_time():
-            found = await self._client.hmget(keys.tenant(name), fields)
-        if None in found:
-            self.forget(name)
-            raise UnknownTenant(name)
-        incarnation, revision, packed_keys, document = found
+        while True:
+            async with self._connection.in_time():
+                found = await self._client.hmget(keys.tenant(name), fields)
+            if None in found:
+                self.forget(name)
+                raise UnknownTenant(name)
+            incarnation, revision, packed_keys, document = found
+            base = keys.base(name, incarnation.decode())
+            async with self._connection.in_time():
+                pipeline = self._client.pipeline(transaction=False)
+                pipeline.hgetall(keys.derived(base, "catalogue"))
+                pipeline.get(keys.derived(base, "states"))
+                pipeline.hget(keys.tenant(name), "revision")
+                added, states, revision_then = await pipeline.execute()
+            if revision_then == revision:
+                break  # else the catalogue may be of another revision than the rest
         # Off the event loop: a document may be a matrix of megabytes.
         tenant = await asyncio.to_thread(
             Tenant.from_document,
@@ -185,9 +207,20 @@ class Directory:
             revision=revision.decode(),
             keys=packed_keys,
             document=document,
+            added=added,
+            states=states or b"",
         )
         self._cache.put(tenant, size=len(document))
         return tenant
+
+    def fresh(self, tenant: Tenant, reply: list[Any]) -> list[Any]:
+        """The reply of a step, unless the tenant has changed since it was read, or is frozen."""
+        if reply[0] in ("stale", "unknown_tenant"):
+            self.forget(tenant.name)
+            raise StaleTenant(tenant.name)
+        if reply[0] == "frozen":
+            raise TenantFrozen(tenant.name)
+        return reply
 
     def forget(self, name: str) -> None:
         """Drops what was remembered of the tenant, so that it is read again."""
@@ -231,7 +264,7 @@ class Directory:
         async with self._connection.in_time():
             return sorted(name.decode() for name in await self._client.hkeys(keys.REGISTRY))
 
-    async def delete(self, tenant: Tenant, *, now_ms: int) -> None:
+    async def delete(self, tenant: Tenant) -> None:
         """Deletes the tenant; when this returns, its memory is given back too.
 
         (But for pointers from decision ids of the client's own making: their TTL takes them.)
@@ -240,8 +273,6 @@ class Directory:
             await self._client.sadd(keys.DELETIONS, f"{tenant.name} {tenant.incarnation}")
         status, *_ = await self._connection.step("delete", tenant.key, tenant.incarnation)
         self.forget(tenant.name)
-        if status == "deleted":
-            await self._sweep_decisions(tenant, now_ms=now_ms)
         await self._finish_deletion(tenant.name, tenant.incarnation)
         if status == "gone":
             raise UnknownTenant(tenant.name)
@@ -273,21 +304,10 @@ class Directory:
         async with self._connection.in_time():
             await self._client.hset(keys.REGISTRY, tenant.name, tenant.incarnation)
 
-    async def _sweep_decisions(self, tenant: Tenant, *, now_ms: int) -> None:
-        """Slots are numbered by time, so those in use are known without a list of them."""
-        keep_ms = tenant.window_ms + tenant.retention_ms + tenant.slot_ms
-        first = max(tenant.created_at_ms, now_ms - keep_ms) // tenant.slot_ms
-        slots = range(first, now_ms // tenant.slot_ms + 2)
-        for start in range(0, len(slots), _UNLINKED_AT_ONCE):
-            chunk = slots[start : start + _UNLINKED_AT_ONCE]
-            async with self._connection.in_time():
-                await self._client.unlink(
-                    *(keys.derived(tenant.base, "decisions", slot) for slot in chunk)
-                )
-
 
 def _kept_fields(tenant: Tenant) -> dict[str, Any]:
     """What the tenant's hash keeps of its settings and keys; written anew at each revision."""
+    default = tenant.settings["default_reward"]
     return {
         "form": FORM,
         "keys": pack_keys(tenant.keys),
@@ -300,7 +320,14 @@ def _kept_fields(tenant: Tenant) -> dict[str, Any]:
         "preset": tenant.settings["preset"],
         "low": repr(tenant.reward_scale.low),
         "span": repr(tenant.reward_scale.span),
+        "default_reward": "" if default is None else repr(float(default)),
+        "log_entries": tenant.settings["log_entries"],
     }
+
+
+def _new_comparison(tenant: Tenant) -> bytes:
+    """Where the rewards of the holdout are added up beside all others, if there is one."""
+    return bytes(48) if tenant.settings["holdout"] else b""
 
 
 def _pairs(fields: Mapping[str, Any]) -> list[Any]:
@@ -311,12 +338,12 @@ def _constants(config: AnyConfig) -> dict[str, Any]:
     """What the steps of a request need to know, as the preset has it."""
     if isinstance(config, AdaptiveConfig):
         model = ModelRecord(
+            fresh=config.arms,
             variance=config.first_variance,
             lipschitz=config.first_lipschitz,
             future=config.first_future,
         )
         return {
-            "arms": config.arms,
             "noise": "auto" if config.noise is None else repr(config.noise),
             "horizon": config.horizon or "",
             "lipschitz": "auto" if config.lipschitz is None else repr(config.lipschitz),

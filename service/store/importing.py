@@ -43,7 +43,10 @@ class Import:
         self._waiting_bytes = 0
 
     async def stage(self, lines: AsyncIterator[bytes]) -> Tenant:
-        """Writes everything but the tenant's hash for good; that is staged, to be adopted."""
+        """Writes everything but the tenant's hash for good; that is staged, to be adopted.
+
+        What the catalogue has gained is not in the tenant that is returned.
+        """
         await self._begin()
         tenant = await self._stage_hash(await self._next(lines), await self._next(lines))
         while not isinstance(found := await self._next(lines), End):
@@ -114,6 +117,8 @@ class Import:
                 revision=revision,
                 keys=fields[b"keys"],
                 document=fields[b"document"],
+                added={},
+                states=b"",
             )
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise BadExport("The second line of the file does not hold a tenant.") from error

@@ -8,6 +8,7 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
     zooming:deletions                set: "tenant incarnation", deletions not known to be finished
     zooming:imports                  hash: "tenant incarnation" -> when the import is given up, ms;
                                      imports not known to be finished
+    zooming:closer                   string: the worker that closes decisions, for a few seconds
     zooming:{t}                      hash: revision, incarnation, document, constants, counters
     zooming:{t}:<incarnation>:       the base of all that follows
       deleted                        the tenant's hash, once it is deleted, until all is swept
@@ -17,10 +18,14 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
                                      interval and the best mean of a ball there, "f:d:i" -> the
                                      flagged ball that is first in its queue
       claims                         hash: ball -> deadline, children reserved, token
+      catalogue                      hash: arm that was added -> its first ball, u32, and its name
+      states                         string: two bits an arm: live, paused or retired
+      contexts                       string: the first contexts, f64 each, while a scale is learned
       curve:<arm>                    string: packed curve (records.py), preset adaptive only
       arms:<ball>                    string: the arm set, u32 each
       forward:<ball>                 string: for each half and arm, child and position in it
       asked:<ball>                   bitmap: arms of a flagged ball that are still asked for samples
+                                     (preset adaptive: arms of the root that are not yet tried)
       cells:<ball>                   u32 array: for each arm issued, full cells, count of each cell
       samples:<ball>:<bucket>        string: packed samples, in order of arrival
       active:<depth>:<index>         sorted set: active balls of an interval by rank; under the
@@ -30,12 +35,16 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
       waiting                        sorted set: all flagged balls by the time of their flagging
       decisions:<slot>               hash: decision id -> packed record, a hash a time slot
       pointer:<decision id>          string: the slot of a decision whose id does not tell it
-      ledger                         string: decisions issued and rewarded, by section of time
+      slots                          sorted set: slots by when their decisions are to be closed,
+                                     and then by when they are to be forgotten
+      ledger                         string: what became of decisions, by section of time
+      log                            stream: what happened, if the tenant keeps a log
 """
 
 REGISTRY = "zooming:tenants"
 DELETIONS = "zooming:deletions"
 IMPORTS = "zooming:imports"
+CLOSER = "zooming:closer"
 
 # Kind of key -> the arguments that follow it.
 DERIVED: dict[str, tuple[str, ...]] = {
@@ -46,6 +55,11 @@ DERIVED: dict[str, tuple[str, ...]] = {
     "claims": (),
     "waiting": (),
     "ledger": (),
+    "catalogue": (),
+    "states": (),
+    "contexts": (),
+    "slots": (),
+    "log": (),
     "curve": ("arm",),
     "arms": ("ball",),
     "forward": ("ball",),
@@ -58,10 +72,10 @@ DERIVED: dict[str, tuple[str, ...]] = {
     "decisions": ("slot",),
     "pointer": ("decision_id",),
 }
-# Kinds of keys that never have a TTL, that always have one, and (the rest) those that get one at
-# the split of their ball.
-PERMANENT = frozenset(DERIVED) - {"decisions", "pointer", "forward", "arms", "staged"}
-EXPIRING = frozenset({"decisions", "pointer", "forward", "staged"})
+# Kinds of keys that never have a TTL, that always have one, and (the rest) those that have one
+# before the split of their ball, or get one then.
+PERMANENT = frozenset(DERIVED) - {"pointer", "forward", "arms", "staged"}
+EXPIRING = frozenset({"pointer", "staged"})
 
 
 def tenant(name: str) -> str:

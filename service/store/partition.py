@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.algorithm import AdaptiveConfig, Config, Interval
+from service.algorithm import Config, Interval
 from service.errors import UnknownTenant
 from service.store import keys
 from service.store.connection import Connection
-from service.store.records import BallRecord, CurveRecord, ModelRecord
-from service.store.tenant import Tenant
+from service.store.records import BallRecord, CurveBall, CurveRecord
+from service.store.tenant import RETIRED, Tenant
 
 _READ_AT_ONCE = 500
 
@@ -31,10 +31,9 @@ class PartitionBall:
 
 async def read_partition(connection: Connection, tenant: Tenant) -> list[PartitionBall]:
     """Every active and flagged ball."""
-    config = tenant.config
-    if isinstance(config, AdaptiveConfig):
-        return [ball async for ball in _curves(connection, tenant, config)]
-    return [ball async for ball in _balls(connection, tenant, config)]
+    if isinstance(tenant.config, Config):
+        return [ball async for ball in _balls(connection, tenant, tenant.config)]
+    return await _curves(connection, tenant)
 
 
 async def _balls(
@@ -45,7 +44,7 @@ async def _balls(
     Ids rise from parent to child, so a ball that was seen unsplit hides its children, and one that
     was seen split has them further on.
     """
-    expected = {0}
+    expected = {0, *tenant.first_balls.values()}
     start = 0
     while start < (end := await _next_ball(connection, tenant)):
         ids = list(range(start, min(start + _READ_AT_ONCE, end)))
@@ -59,13 +58,30 @@ async def _balls(
             if ball not in expected or packed is None:
                 continue
             record = BallRecord.unpack(packed)
-            if record.children:
-                expected.update(record.children)
-            elif arms is None:
-                raise UnknownTenant(tenant.name)
-            else:
-                yield _shown(config, ball, record, np.frombuffer(arms, "<u4").tolist())
+            expected.update(record.children)
+            if record.phase_name != "split":
+                if arms is None:
+                    raise UnknownTenant(tenant.name)
+                kept = _kept(tenant, arms)
+                if kept:
+                    yield _shown(config, ball, record, kept)
         start += len(ids)
+
+
+def _kept(tenant: Tenant, packed: bytes) -> list[int]:
+    """The arms of a ball; one that has been retired stays in the record until the next split."""
+    arms = np.frombuffer(packed, "<u4").tolist()
+    return [arm for arm in arms if tenant.arm_states[arm] != RETIRED]
+
+
+async def read_ball(connection: Connection, tenant: Tenant, ball: int) -> PartitionBall | None:
+    """A ball that a decision was made in, as it is now, or was when it was split."""
+    async with connection.in_time():
+        packed = await connection.client.hget(keys.derived(tenant.base, "balls"), ball)
+        arms = await connection.client.get(keys.derived(tenant.base, "arms", ball))
+    if packed is None:
+        raise UnknownTenant(tenant.name)
+    return _shown(tenant.zooming, ball, BallRecord.unpack(packed), _kept(tenant, arms or b""))
 
 
 async def _next_ball(connection: Connection, tenant: Tenant) -> int:
@@ -96,44 +112,66 @@ def _shown(config: Config, ball: int, record: BallRecord, arms: list[int]) -> Pa
     )
 
 
-async def _curves(
-    connection: Connection, tenant: Tenant, config: AdaptiveConfig
-) -> AsyncIterator[PartitionBall]:
-    """An arm has all its balls in one record, so those tried before the first look are enough."""
+async def _curves(connection: Connection, tenant: Tenant) -> list[PartitionBall]:
+    """An arm has all its balls in one record; those without one share the root."""
     async with connection.in_time():
-        incarnation, packed = await connection.client.hmget(tenant.key, ["incarnation", "model"])
-    if packed is None or incarnation.decode() != tenant.incarnation:
+        incarnation = await connection.client.hget(tenant.key, "incarnation")
+    if incarnation is None or incarnation.decode() != tenant.incarnation:
         raise UnknownTenant(tenant.name)
-    tried = ModelRecord.unpack(packed).tried
-    if tried < config.arms:
-        yield PartitionBall(
-            id=0,
-            interval=Interval(0, 0),
-            phase="flagged",
-            arms=list(range(tried, config.arms)),
-            n=0,
-            mean=None,
-            ucb=None,
-            fill=tried / config.arms,
-        )
-    for start in range(0, tried, _READ_AT_ONCE):
-        arms = list(range(start, min(start + _READ_AT_ONCE, tried)))
+    arms = [arm for arm, state in enumerate(tenant.arm_states) if state != RETIRED]
+    untried: list[int] = []
+    balls: list[PartitionBall] = []
+    for start in range(0, len(arms), _READ_AT_ONCE):
+        portion = arms[start : start + _READ_AT_ONCE]
         async with connection.in_time():
             curves = await connection.client.mget(
-                [keys.derived(tenant.base, "curve", arm) for arm in arms]
+                [keys.derived(tenant.base, "curve", arm) for arm in portion]
             )
-        if None in curves:
-            raise UnknownTenant(tenant.name)
-        for arm, packed in zip(arms, curves, strict=True):
+        for arm, packed in zip(portion, curves, strict=True):
+            if packed is None:
+                untried.append(arm)
+                continue
             record = CurveRecord.unpack(packed)
-            for ball in record.balls:
-                yield PartitionBall(
-                    id=ball.id,
-                    interval=ball.interval,
-                    phase="active",
-                    arms=[arm],
-                    n=round(ball.count_left + ball.count_right),
-                    mean=ball.mean if record.rewards else None,
-                    ucb=ball.ucb,
-                    fill=None,
-                )
+            balls += [_shown_curve_ball(arm, record, ball) for ball in record.balls]
+    if untried:
+        balls.insert(0, _shown_root(untried, fill=1 - len(untried) / len(arms)))
+    return balls
+
+
+def _shown_curve_ball(arm: int, record: CurveRecord, ball: CurveBall) -> PartitionBall:
+    return PartitionBall(
+        id=ball.id,
+        interval=ball.interval,
+        phase="active",
+        arms=[arm],
+        n=round(ball.count_left + ball.count_right),
+        mean=ball.mean if record.rewards else None,
+        ucb=ball.ucb,
+        fill=None,
+    )
+
+
+def _shown_root(untried: list[int], *, fill: float) -> PartitionBall:
+    return PartitionBall(
+        id=0,
+        interval=Interval(0, 0),
+        phase="flagged",
+        arms=untried,
+        n=0,
+        mean=None,
+        ucb=None,
+        fill=fill,
+    )
+
+
+async def read_curve_ball(
+    connection: Connection, tenant: Tenant, *, arm: int, x: float
+) -> PartitionBall | None:
+    """The ball of an arm that holds a context now; `None` if the arm has been retired."""
+    async with connection.in_time():
+        packed = await connection.client.get(keys.derived(tenant.base, "curve", arm))
+    if packed is None:
+        return None
+    record = CurveRecord.unpack(packed)
+    holding = [ball for ball in record.balls if ball.interval.start <= x]
+    return _shown_curve_ball(arm, record, holding[-1])

@@ -3,14 +3,16 @@
 Each layout stands twice, here and in `lua/lib/`; a test packs with one and reads with the other.
 """
 
+import math
 import struct
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, cast
 
 from service.algorithm import Interval
 
-ACTIVE, FLAGGED, SPLIT = 1, 2, 3
-PHASES = {ACTIVE: "active", FLAGGED: "flagged", SPLIT: "split"}
+ACTIVE, FLAGGED, SPLIT, ASLEEP = 1, 2, 3, 4
+PHASES = {ACTIVE: "active", FLAGGED: "flagged", SPLIT: "split", ASLEEP: "active"}
+STATES = {1: "open", 2: "rewarded", 3: "defaulted", 4: "censored", 5: "expired"}
 
 
 class Packed:
@@ -34,11 +36,12 @@ class Packed:
 class ModelRecord(Packed):
     """What a tenant of the preset `adaptive` has learned beyond single arms."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIddddddddd")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIIddddddddd")
 
     step: int = 0
     cursor: int = 0
     tried: int = 0
+    fresh: int
     arms_rewarded: int = 0
     rewards: float = 0
     total: float = 0.0
@@ -131,7 +134,7 @@ class BallRecord(Packed):
 
     @property
     def phase_name(self) -> str:
-        """`active`, `flagged` or `split`."""
+        """`active` (also while none of its arms is live), `flagged` or `split`."""
         return PHASES[self.phase]
 
     @property
@@ -143,3 +146,64 @@ class BallRecord(Packed):
     def children(self) -> range:
         """The ids of the children; empty unless the ball is split."""
         return range(self.first, self.first + self.left + self.right)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRecord:
+    """A decision, as decision.lua keeps it.
+
+    `reward` and `closed_at_ms` once it is closed, `reward` only if it was credited. `ucb` and that
+    of the runner-up have seven digits; they are NaN where there was none.
+    """
+
+    state: str
+    phase: str
+    holdout: bool
+    explored: bool
+    at_ms: int
+    x: float
+    context: float
+    closed_at_ms: int | None
+    reward: float | None
+    ball: int
+    arm: int
+    ucb: float
+    runner_up: int
+    runner_up_ucb: float
+    propensity: float
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        """The record from the store's bytes."""
+        first, x = packed[0], struct.unpack_from("<d", packed, 7)[0]
+        at_ms = int.from_bytes(packed[1:7], "little")
+        state = STATES[first & 7]
+        reward = closed_at_ms = None
+        if state != "open":
+            closed_at_ms = at_ms + int.from_bytes(packed[26:31], "little")
+        if state in ("rewarded", "defaulted"):
+            reward = struct.unpack_from("<d", packed, 15)[0]
+        ball, _, arm, ucb, runner_up_ucb, runner_up = struct.unpack_from("<IIIffI", packed, 31)
+        rest = struct.unpack_from(f"<{(len(packed) - 55) // 8}d", packed, 55)
+        return cls(
+            state=state,
+            phase=PHASES[FLAGGED if first & 8 else ACTIVE],
+            holdout=bool(first & 16),
+            explored=bool(first & 32),
+            at_ms=at_ms,
+            x=x,
+            context=rest[-1] if first & 128 else x,
+            closed_at_ms=closed_at_ms,
+            reward=reward,
+            ball=ball,
+            arm=arm,
+            ucb=_rounded(ucb),
+            runner_up=runner_up,
+            runner_up_ucb=_rounded(runner_up_ucb),
+            propensity=rest[0] if first & 64 else 1.0,
+        )
+
+
+def _rounded(single: float) -> float:
+    """A number of 32 bits has about seven digits; the others would be noise."""
+    return float(f"{single:.7g}") if math.isfinite(single) else single

@@ -16,16 +16,22 @@ from redis.exceptions import NoScriptError
 from service.store import keys
 
 STEPS = (
+    "add_arm",
     "adopt",
+    "censor",
+    "change_arm",
     "claim",
+    "close",
     "create",
     "delete",
     "forget",
     "freeze",
+    "gather",
     "publish",
     "revise",
     "reward",
     "select",
+    "settle",
     "stage",
     "stats",
     "sweep",

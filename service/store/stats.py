@@ -7,7 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
-_SECTION = np.dtype([("number", ">i8"), ("issued", ">u4"), ("rewarded", ">u4")])
+from service.store.uplift import Uplift
+
+_CLOSED = ("rewarded", "defaulted", "censored")
+_SECTION = np.dtype([("number", ">i8"), *((name, ">u4") for name in ("issued", *_CLOSED))])
 _SUMS = struct.Struct("<ddd")
 _CLUSTERS = "clusters_"
 # What the reply has besides counters.
@@ -41,6 +44,7 @@ class TenantStats:
     reward_sum: float
     regret_upper: float
     regret_estimate: float
+    uplift: Uplift | None
 
     @classmethod
     def from_reply(cls, tenant: str, reply: Sequence[Any], *, now_ms: int) -> Self:
@@ -48,6 +52,7 @@ class TenantStats:
         ledger, flagged, flagged_at, *pairs = reply
         fields = {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
         reward_sum, regret_upper, regret_estimate = _SUMS.unpack(fields.pop("sums"))
+        comparison = fields.pop("comparison")
         numbers = {name: int(value) for name, value in fields.items()} | {"flagged": flagged}
         clusters = {name for name in numbers if name.startswith(_CLUSTERS)}
         return cls(
@@ -68,6 +73,7 @@ class TenantStats:
             reward_sum=reward_sum,
             regret_upper=regret_upper,
             regret_estimate=regret_estimate,
+            uplift=Uplift.from_sums(comparison) if comparison else None,
         )
 
     @property
@@ -84,9 +90,9 @@ def _decisions(
     end_ms = (ring["number"] + 1) * section_ms
     in_window = end_ms + window_ms > now_ms
     remembered = end_ms + window_ms + retention_ms > now_ms
-    unrewarded = ring["issued"].astype(np.int64) - ring["rewarded"]
+    left = ring["issued"].astype(np.int64) - sum(ring[name].astype(np.int64) for name in _CLOSED)
     return {
-        "open": int(unrewarded[in_window].sum()),
-        "rewarded": int(ring["rewarded"][remembered].sum()),
-        "expired": int(unrewarded[remembered & ~in_window].sum()),
+        "open": int(left[in_window].sum()),
+        **{name: int(ring[name][remembered].sum()) for name in _CLOSED},
+        "expired": int(left[remembered & ~in_window].sum()),
     }

@@ -5,7 +5,8 @@ Times are arguments, so tests run in invented time. Every step is safe to repeat
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+import struct
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.algorithm import SAMPLE
-from service.decision_ids import issue_time_ms
-from service.errors import StaleTenant, TenantFrozen, UnknownTenant
+from service.decision_ids import ranked_id
+from service.errors import UnknownTenant
 from service.store import keys
+from service.store.arms import Arms
 from service.store.children import Children
 from service.store.connection import Connection, Observer, ServerState
+from service.store.decisions import Decisions
 from service.store.directory import Directory
+from service.store.draws import draw, packed
 from service.store.exporting import Export
 from service.store.importing import Import, finish_imports
 from service.store.partition import PartitionBall, read_partition
@@ -27,26 +31,56 @@ from service.store.tenant import Tenant
 
 # A claim outlives its worker by this much; a living worker renews it.
 LEASE_MS = 5_000
-# A forwarding table outlives the window by this much, for clocks that differ between hosts.
-_SLACK_MS = 60_000
+_ATTEMPTS = 2**24
 _STAGED_MS = 3_600_000
 _READ_BYTES = 1 << 22
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """The answer to a select; `due` is the ball to be split, if any."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is asked of a select: `n` arms for a context `x` in [0, 1], of those eligible.
 
+    `raw` is the context as it was sent, if it is another; `eligible` are arms that are live, all
+    of them if it is `None`.
+    """
+
+    decision_id: str
+    x: float
+    raw: float | None = None
+    eligible: Sequence[int] | None = None
+    n: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One arm of the answer to a select."""
+
+    decision_id: str
     arm: int
     ball: int
     phase: str
-    at_ms: int
-    due: int | None
+    propensity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The answer to a select: `selected`, `conflict` (another context) or `none_eligible`.
+
+    The choices are ranked, best first; `due` is the ball to be split, if any.
+    """
+
+    status: str
+    at_ms: int = 0
+    due: int | None = None
+    choices: Sequence[Choice] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Rewarded:
-    """The answer to a reward: `applied`, `duplicate`, `conflict`, `late` or `unknown_decision`."""
+    """The answer to a reward.
+
+    `applied`, `duplicate`, `conflict`, `censored`, `ignored`, `late` or `unknown_decision`.
+    """
 
     status: str
     ball: int | None = None
@@ -70,6 +104,8 @@ class Store:
         self._connection = Connection(url, observer=observer)
         self._client = self._connection.client
         self.directory = Directory(self._connection)
+        self.arms = Arms(self._connection, self.directory)
+        self.decisions = Decisions(self._connection, self.directory)
 
     async def close(self) -> None:
         """Gives the connections back."""
@@ -91,22 +127,21 @@ class Store:
 
     # -- the steps of a request
 
-    async def select(
-        self, tenant: Tenant, *, decision_id: str, x: float, now_ms: int
-    ) -> Selected | None:
-        """The arm to play; `None` when the id was already used for another context."""
-        call = _select_call(tenant, decision_id, x, now_ms=now_ms)
-        return _selected(self._fresh(tenant, await self._connection.step("select", *call)))
+    async def select(self, tenant: Tenant, wanted: Wanted, *, now_ms: int) -> Selected:
+        """The arms to play."""
+        call = _select_call(tenant, wanted, now_ms=now_ms)
+        reply = await self._connection.step("select", *call)
+        return _selected(wanted.decision_id, self.directory.fresh(tenant, reply))
 
     async def select_all(
-        self, wanted: Sequence[tuple[Tenant, str, float]], *, now_ms: int
-    ) -> list[Selected | None]:
-        """The same for each tenant, decision id and context, in one round trip."""
+        self, wanted: Sequence[tuple[Tenant, Wanted]], *, now_ms: int
+    ) -> list[Selected]:
+        """The same for each, in one round trip."""
         calls = [_select_call(*one, now_ms=now_ms) for one in wanted]
         replies = await self._connection.same_step("select", calls)
         return [
-            _selected(self._fresh(tenant, reply))
-            for (tenant, *_), reply in zip(wanted, replies, strict=True)
+            _selected(one.decision_id, self.directory.fresh(tenant, reply))
+            for (tenant, one), reply in zip(wanted, replies, strict=True)
         ]
 
     async def reward(
@@ -114,7 +149,8 @@ class Store:
     ) -> Rewarded:
         """Credits the reward, once."""
         call = _reward_call(tenant, decision_id, reward, now_ms=now_ms, attempt=new_attempt())
-        return _rewarded(self._fresh(tenant, await self._connection.step("reward", *call)))
+        reply = await self._connection.step("reward", *call)
+        return _rewarded(self.directory.fresh(tenant, reply))
 
     async def reward_all(
         self, given: Sequence[tuple[Tenant, str, float]], *, now_ms: int, attempt: int
@@ -124,23 +160,42 @@ class Store:
         With the same `attempt` again, what was applied is told as `applied` once more.
         """
         calls = [
-            _reward_call(*one, now_ms=now_ms, attempt=(attempt + number) % 2**32)
+            _reward_call(*one, now_ms=now_ms, attempt=(attempt + number) % _ATTEMPTS)
             for number, one in enumerate(given)
         ]
         replies = await self._connection.same_step("reward", calls)
         return [
-            _rewarded(self._fresh(tenant, reply))
+            _rewarded(self.directory.fresh(tenant, reply))
             for (tenant, *_), reply in zip(given, replies, strict=True)
         ]
 
-    def _fresh(self, tenant: Tenant, reply: list[Any]) -> list[Any]:
-        """The reply, unless it says that the tenant has changed since it was read."""
-        if reply[0] in ("stale", "unknown_tenant"):
-            self.directory.forget(tenant.name)
-            raise StaleTenant(tenant.name)
-        if reply[0] == "frozen":
-            raise TenantFrozen(tenant.name)
-        return reply
+    async def censor(self, tenant: Tenant, *, decision_id: str, now_ms: int) -> str:
+        """Closes a decision unlearned: `censored`, `conflict`, `late` or `unknown_decision`."""
+        reply = await self._connection.step(
+            "censor", tenant.key, tenant.revision, decision_id, tenant.slot_of(decision_id), now_ms
+        )
+        return str(self.directory.fresh(tenant, reply)[0])
+
+    async def gather(
+        self, tenant: Tenant, contexts: Sequence[float], *, now_ms: int
+    ) -> list[float]:
+        """Notes contexts for the scale that is being learned; those noted before them."""
+        packed_contexts = struct.pack(f"<{len(contexts)}d", *contexts)
+        reply = await self._connection.step(
+            "gather",
+            tenant.key,
+            tenant.revision,
+            packed_contexts,
+            tenant.contexts_to_gather,
+            now_ms,
+        )
+        seen = self.directory.fresh(tenant, reply)[1]
+        return list(struct.unpack(f"<{len(seen) // 8}d", seen))
+
+    async def forget_contexts(self, tenant: Tenant) -> None:
+        """Gives back what was noted, once the scale is known."""
+        async with self._connection.in_time():
+            await self._client.unlink(keys.derived(tenant.base, "contexts"))
 
     # -- the steps of a split
 
@@ -197,7 +252,7 @@ class Store:
         self, tenant: Tenant, *, ball: int, token: str, first: int, children: Children
     ) -> bool:
         """Puts the staged children in the ball's place; false if the claim is lost."""
-        kept_ms = tenant.window_ms + _SLACK_MS
+        kept_ms = tenant.window_ms + tenant.retention_ms
         status, *_ = await self._split_step(
             "publish", tenant, ball, token, first, children.left, children.right, kept_ms
         )
@@ -224,7 +279,7 @@ class Store:
             await asyncio.shield(importing.discard())
             raise
         await importing.finish()
-        return tenant
+        return await self.directory.read(name)
 
     async def finish_imports(self) -> None:
         """Gives back what was left by imports that were cut short, once they are given up."""
@@ -237,29 +292,54 @@ class Store:
         return await read_partition(self._connection, tenant)
 
 
-def _select_call(tenant: Tenant, decision_id: str, x: float, *, now_ms: int) -> tuple[Any, ...]:
-    slot = _slot(tenant, decision_id)
-    # -0.0 is a legal way to write the left end; in a script it would name keys of its own.
-    return tenant.key, tenant.revision, decision_id, slot, _digits(x + 0.0), now_ms
+def _select_call(tenant: Tenant, wanted: Wanted, *, now_ms: int) -> tuple[Any, ...]:
+    drawn = draw(tenant, eligible=wanted.eligible, n=wanted.n)
+    return (
+        tenant.key,
+        tenant.revision,
+        wanted.decision_id,
+        tenant.slot_of(wanted.decision_id),
+        # -0.0 is a legal way to write the left end; in a script it would name keys of its own.
+        _digits(wanted.x + 0.0),
+        "" if wanted.raw is None else _digits(wanted.raw + 0.0),
+        now_ms,
+        wanted.n,
+        b"" if wanted.eligible is None else packed(wanted.eligible),
+        drawn.ways,
+        drawn.arms,
+        _digits(drawn.share),
+        drawn.playable,
+    )
 
 
-def _selected(reply: list[Any]) -> Selected | None:
+def _selected(decision_id: str, reply: list[Any]) -> Selected:
     status, *rest = reply
-    if status == "conflict":
-        return None
-    arm, ball, phase, at_ms, due = rest
-    return Selected(arm, ball, phase.decode(), int(float(at_ms)), _ball_or_none(due))
+    if status != "selected":
+        return Selected(status)
+    at_ms, due, *parts = rest
+    choices = [
+        Choice(
+            ranked_id(decision_id, place), arm, ball, phase.decode(), propensity=float(propensity)
+        )
+        for place, (arm, ball, phase, propensity) in enumerate(_by_choice(parts), 1)
+    ]
+    return Selected(status, int(float(at_ms)), _ball_or_none(due), choices)
+
+
+def _by_choice(parts: list[Any]) -> Iterator[list[Any]]:
+    """What the reply has of each choice."""
+    return (parts[start : start + 4] for start in range(0, len(parts), 4))
 
 
 def new_attempt() -> int:
     """Tells a call that is repeated by the service from one that is repeated by its client."""
-    return secrets.randbits(32)
+    return secrets.randbelow(_ATTEMPTS)
 
 
 def _reward_call(
     tenant: Tenant, decision_id: str, reward: float, *, now_ms: int, attempt: int
 ) -> tuple[Any, ...]:
-    slot = _slot(tenant, decision_id)
+    slot = tenant.slot_of(decision_id)
     return tenant.key, tenant.revision, decision_id, slot, _digits(reward), now_ms, attempt
 
 
@@ -276,11 +356,6 @@ def _rewarded(reply: list[Any]) -> Rewarded:
 def _digits(value: float) -> str:
     """As many digits as the exact value needs; numpy's floats would spell their type too."""
     return repr(float(value))
-
-
-def _slot(tenant: Tenant, decision_id: str) -> str:
-    at_ms = issue_time_ms(decision_id)
-    return "" if at_ms is None else str(at_ms // tenant.slot_ms)
 
 
 def _ball_or_none(reply: Any) -> int | None:

@@ -13,14 +13,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from service.algorithm import AnyConfig, Config, config_fields, resolve
+from service.algorithm.scales import Auto, Linear, Quantiles, Unit, scale_from
+from service.decision_ids import issue_time_ms
 from service.store import keys
 from service.store.access import TenantKey, unpack_keys
 
 _CACHED_BYTES = 1 << 25
-# A slot hash stays small enough for the server's compact encoding up to 2,500 decisions a second,
-# and a tenant has at most this many slots at a time.
+# A slot hash stays small enough for the server's compact encoding up to 2,500 decisions a second.
+# Decisions are closed a slot at a time, so a slot is never long.
 _SHORTEST_SLOT_MS = 200
+_LONGEST_SLOT_MS = 2_000
 _MOST_SLOTS = 36_000
+LIVE, PAUSED, RETIRED = 0, 1, 2
 # A few less than the ledger's ring has: clocks of several hosts may differ.
 _SECTIONS = 120
 
@@ -38,6 +42,13 @@ class Tenant:
     keys: tuple[TenantKey, ...]
     config: AnyConfig
     arm_names: Sequence[str]
+    arm_states: Sequence[int]
+    # The arms by their names, retired ones left out, and those that may be played.
+    arms: Mapping[str, int]
+    live: Sequence[int]
+    # The balls that arms which were added began with; the others began in ball 0.
+    first_balls: Mapping[int, int]
+    context_scale: Unit | Linear | Quantiles | Auto
 
     @property
     def key(self) -> str:
@@ -62,6 +73,11 @@ class Tenant:
         return RewardScale(low, high - low)
 
     @property
+    def contexts_to_gather(self) -> int:
+        """From how many contexts the scale is learned; 0 if it is known."""
+        return self.context_scale.contexts if isinstance(self.context_scale, Auto) else 0
+
+    @property
     def window_ms(self) -> int:
         """For how long after a decision its reward is taken."""
         return round(1000 * float(self.settings["reward_window_seconds"]))
@@ -74,7 +90,13 @@ class Tenant:
     @property
     def slot_ms(self) -> int:
         """The length of the time slots that decisions are kept in."""
-        return max(_SHORTEST_SLOT_MS, (self.window_ms + self.retention_ms) // _MOST_SLOTS)
+        wanted_ms = (self.window_ms + self.retention_ms) // _MOST_SLOTS
+        return min(max(_SHORTEST_SLOT_MS, wanted_ms), _LONGEST_SLOT_MS)
+
+    def slot_of(self, decision_id: str) -> str:
+        """The slot that the id tells, or an empty string."""
+        at_ms = issue_time_ms(decision_id)
+        return "" if at_ms is None else str(at_ms // self.slot_ms)
 
     @property
     def section_ms(self) -> int:
@@ -96,7 +118,13 @@ class Tenant:
     ) -> "Tenant":
         """The same at a new revision, with these keys; no setting among these is structural."""
         settings = {**self.settings, **settings}
-        return replace(self, revision=revision, settings=settings, keys=tuple(keys))
+        return replace(
+            self,
+            revision=revision,
+            settings=settings,
+            keys=tuple(keys),
+            context_scale=scale_from(settings["context_scale"]),
+        )
 
     @classmethod
     def make(
@@ -109,10 +137,19 @@ class Tenant:
         settings: Mapping[str, Any],
         created_at_ms: int,
         keys: Sequence[TenantKey],
+        added: Mapping[bytes, bytes] | None = None,
+        states: bytes = b"",
     ) -> "Tenant":
-        """From the digest of the body as sent and the settings resolved from it."""
+        """From the digest of the body as sent and the settings resolved from it.
+
+        `added` and `states` are what has become of the catalogue since, as the store has it.
+        """
         arms = settings["arms"]
         names = [str(arm) for arm in range(arms)] if isinstance(arms, int) else list(arms)
+        first_arms = len(names)
+        later = [value for _, value in sorted((int(arm), v) for arm, v in (added or {}).items())]
+        names += [value[4:].decode() for value in later]
+        arm_states = _unpack_states(states, arms=len(names))
         return cls(
             name=name,
             incarnation=incarnation,
@@ -122,15 +159,35 @@ class Tenant:
             created_at_ms=created_at_ms,
             keys=tuple(keys),
             config=resolve(
-                arms=len(names),
+                arms=first_arms,
                 **{name: settings[name] for name in config_fields(settings["preset"])},
             ),
             arm_names=names,
+            arm_states=arm_states,
+            arms={
+                name: arm
+                for arm, (name, state) in enumerate(zip(names, arm_states, strict=True))
+                if state != RETIRED
+            },
+            live=[arm for arm, state in enumerate(arm_states) if state == LIVE],
+            first_balls={
+                first_arms + place: int.from_bytes(value[:4], "little")
+                for place, value in enumerate(later)
+            },
+            context_scale=scale_from(settings["context_scale"]),
         )
 
     @classmethod
     def from_document(
-        cls, *, name: str, incarnation: str, revision: str, keys: bytes, document: bytes
+        cls,
+        *,
+        name: str,
+        incarnation: str,
+        revision: str,
+        keys: bytes,
+        document: bytes,
+        added: Mapping[bytes, bytes],
+        states: bytes,
     ) -> "Tenant":
         """From what the store has."""
         return cls.make(
@@ -138,8 +195,16 @@ class Tenant:
             incarnation=incarnation,
             revision=revision,
             keys=unpack_keys(keys),
+            added=added,
+            states=states,
             **json.loads(document),
         )
+
+
+def _unpack_states(packed: bytes, *, arms: int) -> list[int]:
+    """Two bits an arm, the first arm's highest; what is missing is live."""
+    states = [byte >> shift & 3 for byte in packed for shift in (6, 4, 2, 0)]
+    return (states + [LIVE] * arms)[:arms]
 
 
 @dataclass(frozen=True, slots=True)

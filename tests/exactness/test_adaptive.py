@@ -75,17 +75,17 @@ async def check_play(
     finally:
         await store.close()
     found = {ball.id: (ball.interval, ball.arms, ball.ucb) for ball in partition if ball.id}
-    mine = [ball for curve in learner.curves for ball in curve.balls]
+    mine = [ball for curve in learner.curves.values() for ball in curve.balls]
     assert found == {ball.id: (ball.interval, [ball.arm], ball.ucb) for ball in mine}
     assert len(partition) == learner.size
     with redis.Redis.from_url(url) as client:
         model = ModelRecord.unpack(client.hget(keys.tenant(made.tenant.name), "model"))
-        names = [keys.derived(made.tenant.base, "curve", arm) for arm in range(model.tried)]
+        names = [keys.derived(made.tenant.base, "curve", arm) for arm in learner.curves]
         records = [CurveRecord.unpack(client.get(name)) for name in names]
     assert (model.step, model.tried) == (learner.step, len(learner.curves))
     learned = (learner.variance, learner.loudest, learner.lipschitz, learner.future)
     assert (model.variance, model.loudest, model.lipschitz, model.future) == learned
-    for record, curve in zip(records, learner.curves, strict=True):
+    for record, curve in zip(records, learner.curves.values(), strict=True):
         assert_same_curve(record, curve)
     return learner
 

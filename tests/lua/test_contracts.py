@@ -12,7 +12,8 @@ import redis
 from service.algorithm import Config, Interval
 from service.store import BallRecord, Store, keys, scripts
 from service.store.children import ball_record
-from tests.support.engine import NOW_MS, config_of, counters_of, new_engine, new_name
+from service.store.tenant import LIVE, PAUSED, RETIRED
+from tests.support.engine import NOW_MS, Engine, config_of, counters_of, new_engine, new_name
 from tests.support.transfer import export, import_file
 
 BODY: dict[str, Any] = {
@@ -23,6 +24,7 @@ BODY: dict[str, Any] = {
     "neighbours": 1,
     "flag_coefficient": 0.01,
 }
+LEDGER = {"log_entries": 100, "default_reward": 0.5}
 VARIADIC = "…"
 
 
@@ -69,7 +71,7 @@ def test_header_explains_every_argument_and_the_body_names_it(step: str) -> None
         assert numbers == [str(n) + (VARIADIC if VARIADIC in numbers[n - 1] else "")
                            for n in range(1, len(numbers) + 1)]  # fmt: skip
         plain = {number for number in numbers if VARIADIC not in number}
-        named = set(re.findall(rf"^local \w+ = (?:tonumber\()?{label}\[(\d+)\]\)?$", body, re.M))
+        named = set(re.findall(rf"^local \w+ = (?:[\w.]+\()?{label}\[(\d+)\]\)?$", body, re.M))
         assert named == plain, label
         assert set(re.findall(rf"{label}\[(\d+)\]", body.replace(header, ""))) <= plain
 
@@ -112,8 +114,13 @@ def test_the_steps_touch_just_the_keys_that_their_headers_list(
         raw_end.close()
         touched = _touched_kinds(monitor)
     assert set(touched) == set(scripts.STEPS)
+    wrong = {
+        step: touched[step] ^ derived_kinds(step)
+        for step in scripts.STEPS
+        if touched[step] != derived_kinds(step)
+    }
+    assert not wrong
     for step in scripts.STEPS:
-        assert touched[step] == derived_kinds(step), step
         numbers = listed(step, "ARGV")
         if VARIADIC in numbers[-1]:
             assert min(given[step]) >= len(numbers) - 1
@@ -144,18 +151,47 @@ def _touched_kinds(monitor: Any) -> dict[str, set[str]]:
 
 async def _play_a_curve(store: Store) -> None:
     """A tenant of the preset `adaptive`, until all its arms are tried."""
-    made = await new_engine(store, {"arms": 2})
+    made = await new_engine(store, {"arms": 3} | LEDGER)
+    await made.change_arm(2, PAUSED)
+    await made.add_arm("another")
     for trial in range(20):
         played = await made.select(trial / 20)
         await made.reward(played.decision_id, 0.5)
-    await store.directory.delete(made.tenant, now_ms=NOW_MS)
+    await made.change_arm(2, LIVE)
+    await made.select(0.5, eligible=[2])
+    await made.add_arm("one more")
+    await _end_decisions(made)
+    for state in (PAUSED, LIVE, RETIRED):
+        await made.change_arm(1, state)
+    await made.select(0.5)
+    await store.directory.delete(made.tenant)
+
+
+async def _end_decisions(made: Engine) -> None:
+    """Some are censored, the others wait until all is over and forgotten; arms come and go."""
+    censored = [await made.select(trial / 20, decision_id=f"c{trial}") for trial in range(20)]
+    await made.change_arm(0, PAUSED)
+    for trial in range(120):
+        played = await made.select(trial / 120)
+        await made.reward(played.decision_id, 0.5)
+    for played in censored:
+        await made.store.censor(made.tenant, decision_id=played.decision_id, now_ms=made.clock[0])
+    await _let_expire(made)
+
+
+async def _let_expire(made: Engine) -> None:
+    """Nobody is rewarded, until all is over and forgotten."""
+    for trial in range(40):
+        await made.select(trial / 40)
+    made.clock[0] += 1000 * 3600 * 24
+    await made.close_all()
 
 
 async def _whole_life(url: str) -> None:
     store = Store(url)
     try:
         await _play_a_curve(store)
-        made = await new_engine(store, BODY)
+        made = await new_engine(store, BODY | LEDGER)
         late = []
         # A full ball whose split is left to the select that meets it.
         for _ in range(BODY["arms"]):
@@ -172,12 +208,36 @@ async def _whole_life(url: str) -> None:
         for decision_id in late:
             await made.reward(decision_id, 0.4)
         await counters_of(store, made.tenant)
+        await store.gather(made.tenant, [0.5], now_ms=NOW_MS)
         await store.directory.revise(made.tenant, settings={"split_wait_ms": 0}, now_ms=NOW_MS)
         copied = await import_file(store, new_name(), await export(store, made.tenant))
         for tenant in (made.tenant, copied):
-            await store.directory.delete(tenant, now_ms=NOW_MS)
+            await store.directory.delete(tenant)
+        for state in (PAUSED, RETIRED):
+            made = await new_engine(store, BODY | {"arms": 2})
+            await made.reward((await made.select(0.5)).decision_id, 0.5)
+            await made.change_arm(0, RETIRED)
+            await made.change_arm(1, state)
+        await _retire_all(await new_engine(store, BODY | LEDGER | {"patience": 100}))
     finally:
         await store.close()
+
+
+async def _retire_all(made: Engine) -> None:
+    """The decisions end, then the arms leave one after the other, from balls of every kind."""
+    await made.add_arm("another")
+    await made.select(0.5, eligible=[made.tenant.arms["another"]])
+    for arm in (3, 4, 5):
+        await made.change_arm(arm, PAUSED)
+    for _ in range(4):
+        await _let_expire(made)
+    await _end_decisions(made)
+    await made.select(0.5, eligible=[1])
+    await made.change_arm(0, LIVE)
+    for arm in range(BODY["arms"]):
+        await made.change_arm(arm, RETIRED)
+        for trial in range(10):
+            await made.select(trial / 10)
 
 
 def test_records_read_and_write_alike_in_both_languages(raw: "redis.Redis") -> None:

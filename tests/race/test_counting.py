@@ -15,7 +15,7 @@ import redis
 from service.api.schemas import TenantConfig
 from service.errors import UnknownTenant
 from service.splitter import Splitter
-from service.store import Store, new_decision_id
+from service.store import Store, Wanted, new_decision_id
 from service.store.keys import DELETIONS, REGISTRY
 from service.store.scripts import compose
 from tests.support.engine import NOW_MS, counters_of, engine, new_engine, new_name
@@ -42,7 +42,8 @@ async def _trials(url: str, name: str, clients: int) -> list[tuple[str, str]]:
         for _ in range(TRIALS):
             x = secrets.randbelow(10**6) / 10**6
             decision_id = new_decision_id(NOW_MS)
-            selected = await store.select(tenant, decision_id=decision_id, x=x, now_ms=NOW_MS)
+            wanted = Wanted(decision_id=decision_id, x=x)
+            selected = await store.select(tenant, wanted, now_ms=NOW_MS)
             assert selected is not None
             rewarded = await store.reward(tenant, decision_id=decision_id, reward=x, now_ms=NOW_MS)
             for due in (selected.due, rewarded.due):
@@ -177,7 +178,7 @@ def test_creations_racing_deletions_leave_nothing_behind(
             for _ in range(60):
                 with suppress(UnknownTenant):
                     tenant = await store.directory.read(name)
-                    await store.directory.delete(tenant, now_ms=NOW_MS)
+                    await store.directory.delete(tenant)
 
         try:
             await asyncio.gather(create(), create(), delete(), delete())

@@ -13,14 +13,14 @@ import numpy as np
 
 from service.algorithm import SAMPLE
 from service.store import keys
-from service.store.records import ACTIVE, FLAGGED, SPLIT, BallRecord
+from service.store.records import ACTIVE, ASLEEP, FLAGGED, SPLIT, BallRecord, DecisionRecord
+from service.store.tenant import LIVE, RETIRED
+from tests.support.audit_catalogue import Catalogue
 from tests.support.audit_curves import audit_curves
 from tests.support.audit_path import check_path
 
 # Any: the library's types do not know that replies are bytes unless decoding is asked for.
 RawClient = Any
-_DECISION = struct.Struct("<BBdddddIIII")
-_REWARDED = 2
 _FRESH, _UNREWARDED, _OVERDUE = -(2.0**41), -(2.0**40), 2.0**40
 
 
@@ -47,6 +47,8 @@ def audit_ttls(client: RawClient) -> None:
         pipeline.ttl(key)
     for key, ttl in zip(found, pipeline.execute(), strict=True):
         text, has_ttl = key.decode(), ttl != -1
+        if text == keys.CLOSER:
+            continue
         if text in (keys.REGISTRY, keys.DELETIONS, keys.IMPORTS) or text.endswith("}"):
             assert not has_ttl, text
             continue
@@ -62,28 +64,39 @@ def audit_tenant(client: RawClient, name: str) -> None:
     base = keys.base(name, state["incarnation"].decode())
     decisions = _check_decisions(state, client, base)
     if state["preset"] == b"adaptive":
-        open_plays = Counter(arm for st, *_, arm, _ in decisions if st != _REWARDED)
+        open_plays = Counter(d.arm for d in decisions if d.state == "open" and not d.holdout)
         audit_curves(client, state, base, open_plays=open_plays)
         return
     records = {
         int(ball): BallRecord.unpack(packed)
         for ball, packed in client.hgetall(keys.derived(base, "balls")).items()
     }
-    reachable = _reachable(records)
-    live = [ball for ball, record in reachable.items() if record.phase != SPLIT]
-    packed_arms = client.mget([keys.derived(base, "arms", ball) for ball in live])
-    arms = {ball: list(_unpack_arms(p)) for ball, p in zip(live, packed_arms, strict=True)}
-    _check_partition(reachable, arms)
+    catalogue = Catalogue.read(client, state, base)
+    reachable = _reachable(records, roots=catalogue.roots)
+    there = [ball for ball, record in reachable.items() if record.phase != SPLIT]
+    packed_arms = client.mget([keys.derived(base, "arms", ball) for ball in there])
+    arms = {ball: list(_unpack_arms(p)) for ball, p in zip(there, packed_arms, strict=True)}
+    _check_partition(reachable, arms, catalogue)
     _check_counters(state, reachable, client, base)
     _check_rankings(client, base, reachable, float(state["confidence"]))
     for ball, record in reachable.items():
         if record.phase == FLAGGED and record.k:
             limit = int(state["patience"]) * record.k * int(state["buckets"])
-            _check_cells(client, base, ball, record, buckets=int(state["buckets"]), limit=limit)
+            live = np.array([catalogue.states[arm] == LIVE for arm in arms[ball]])
+            _check_cells(
+                client, base, ball, record, buckets=int(state["buckets"]), limit=limit, live=live
+            )
 
 
 def _check_cells(
-    client: RawClient, base: str, ball: int, record: BallRecord, *, buckets: int, limit: float
+    client: RawClient,
+    base: str,
+    ball: int,
+    record: BallRecord,
+    *,
+    buckets: int,
+    limit: float,
+    live: Any,
 ) -> None:
     """The counts of a flagged ball agree with its samples, and who is asked with the counts."""
     counts = np.zeros((record.arms, buckets), dtype=int)
@@ -100,7 +113,7 @@ def _check_cells(
     issued, full, *cells = stored.reshape(record.arms, buckets + 2).T
     assert np.array_equal(np.array(cells).T, counts)
     assert np.array_equal(full, (counts >= record.k).sum(axis=1))
-    wanted = (full < buckets) & (issued < limit)
+    wanted = (full < buckets) & (issued < limit) & live
     bits = np.frombuffer(client.get(keys.derived(base, "asked", ball)), np.uint8)
     assert np.array_equal(np.unpackbits(bits)[: record.arms], wanted)
     assert record.asked == wanted.sum()
@@ -110,24 +123,30 @@ def _unpack_arms(packed: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(packed) // 4}I", packed)
 
 
-def _reachable(records: dict[int, BallRecord]) -> dict[int, BallRecord]:
-    """The root and what was published below it; staged children of a dead claim are not."""
-    found = {0: records[0]}
+def _reachable(records: dict[int, BallRecord], *, roots: set[int]) -> dict[int, BallRecord]:
+    """The roots and what was published below them; staged children of a dead claim are not."""
+    found = {root: records[root] for root in roots}
     for ball in sorted(records):
         if ball in found:
             found.update({child: records[child] for child in records[ball].children})
     return found
 
 
-def _check_partition(records: dict[int, BallRecord], arms: dict[int, list[int]]) -> None:
+def _check_partition(
+    records: dict[int, BallRecord], arms: dict[int, list[int]], catalogue: Catalogue
+) -> None:
     tiles: dict[int, list[tuple[float, float]]] = {}
     for ball, members in arms.items():
         assert members == sorted(set(members)), f"ball {ball}: arms out of catalogue order"
         assert len(members) == records[ball].arms
         interval = records[ball].interval
+        states = {catalogue.states[arm] for arm in members}
+        assert states != {RETIRED}, f"ball {ball} is empty"
+        assert (records[ball].phase == ASLEEP) <= (LIVE not in states), f"ball {ball} sleeps"
         for arm in members:
-            tiles.setdefault(arm, []).append((interval.start, interval.end))
-    assert sorted(tiles) == list(range(records[0].arms)), "some arm is in no ball"
+            if catalogue.states[arm] != RETIRED:
+                tiles.setdefault(arm, []).append((interval.start, interval.end))
+    assert sorted(tiles) == catalogue.kept, "some arm is in no ball"
     for arm, intervals in tiles.items():
         ends = [0.0]
         for start, end in sorted(intervals):
@@ -143,52 +162,61 @@ def _check_counters(
         return int(state.get(name, 0))
 
     phases = Counter(record.phase for record in records.values())
-    assert counter("active") == phases[ACTIVE]
+    assert counter("active") == phases[ACTIVE] + phases[ASLEEP]
     waiting = set(map(int, client.zrange(keys.derived(base, "waiting"), 0, -1)))
     assert waiting == {ball for ball, record in records.items() if record.phase == FLAGGED}
     flagged = [record for record in records.values() if record.phase == FLAGGED]
     owed = [min(r.k * counter("buckets") * r.arms, 2**40) for r in flagged]
     assert counter("cells_owed") == sum(owed)
     assert counter("cells_filled") == sum(record.filled for record in flagged)
-    assert counter("splits") == phases[SPLIT]
-    depths = Counter(r.depth for r in records.values() if r.phase == ACTIVE)
+    assert counter("splits") == sum(len(record.children) > 0 for record in records.values())
+    depths = Counter(r.depth for r in records.values() if r.phase in (ACTIVE, ASLEEP))
     deepest = max(record.depth for record in records.values())
     assert counter("depth") == deepest
     for depth in range(deepest + 1):
-        assert counter(f"clusters_{depth}") == depths[depth] or depth == 0
+        assert counter(f"clusters_{depth}") == depths[depth]
     credited = sum(record.n + record.samples for record in records.values())
-    assert counter("rewards_applied") == credited, "a reward was lost or counted twice"
+    given = counter("rewards_applied") + counter("rewards_defaulted")
+    assert given == credited, "a reward was lost or counted twice"
 
 
-def _check_decisions(
-    state: dict[str, bytes], client: RawClient, base: str
-) -> list[tuple[Any, ...]]:
-    """The ledger and the sums agree with the decisions, which are returned."""
+def _check_decisions(state: dict[str, bytes], client: RawClient, base: str) -> list[DecisionRecord]:
+    """The ledger and the counters agree with the decisions, which are returned."""
 
     def counter(name: str) -> int:
         return int(state.get(name, 0))
 
     slots = list(client.scan_iter(f"{base}decisions:*", count=1000))
-    decisions = [_DECISION.unpack(value) for slot in slots for value in client.hvals(slot)]
-    states = Counter(decision[0] for decision in decisions)
-    assert len(decisions) == counter("trials_active") + counter("trials_flagged")
-    assert states[_REWARDED] == counter("rewards_applied")
-    ring = np.frombuffer(client.get(keys.derived(base, "ledger")) or b"", ">u4").reshape(-1, 4)
-    assert ring[:, 2].sum() == len(decisions)
-    assert ring[:, 3].sum() == states[_REWARDED]
-    _check_sums(state, [d for d in decisions if d[0] == _REWARDED])
+    decisions = [DecisionRecord.unpack(value) for slot in slots for value in client.hvals(slot)]
+    listed = {member.decode() for member in client.zrange(keys.derived(base, "slots"), 0, -1)}
+    assert listed == {slot.decode().rpartition(":")[2] for slot in slots}
+    states = Counter(decision.state for decision in decisions)
+    trials = sum(counter(f"trials_{phase}") for phase in ("active", "flagged", "holdout"))
+    if trials > len(decisions):
+        return decisions  # some are past their retention, and forgotten
+    given = sum(counter(f"rewards_{outcome}") for outcome in ("applied", "defaulted", "holdout"))
+    assert states["rewarded"] + states["defaulted"] == given
+    assert len(decisions) == trials
+    _check_ledger(client.get(keys.derived(base, "ledger")) or b"", decisions, state)
+    learned = [d.reward or 0.0 for d in decisions if d.reward is not None and not d.holdout]
+    assert math.isclose(
+        struct.unpack("<ddd", state["sums"])[0], sum(learned), rel_tol=1e-9, abs_tol=1e-9
+    )
     return decisions
 
 
-def _check_sums(state: dict[str, bytes], rewarded: list[tuple[Any, ...]]) -> None:
-    """Upper regret counts from the bound, estimated regret from the best mean if there was one."""
-    low, span = float(state["low"]), float(state["span"])
-    sums = np.zeros(3)
-    for _, _, _, _, reward, bound, best_mean, *_ in rewarded:
-        value = (reward - low) / span
-        estimate = 0.0 if math.isnan(best_mean) else best_mean - value
-        sums += reward, (bound - value) * span, estimate * span
-    assert np.allclose(struct.unpack("<ddd", state["sums"]), sums, rtol=1e-9, atol=1e-9)
+def _check_ledger(ledger: bytes, decisions: list[DecisionRecord], state: dict[str, bytes]) -> None:
+    """Each section that is in the ring has its decisions counted."""
+    section_ms, closed = int(state["section_ms"]), ("rewarded", "defaulted", "censored")
+    issued = Counter(d.at_ms // section_ms for d in decisions)
+    ended = Counter((d.at_ms // section_ms, d.state) for d in decisions)
+    whole = ledger.ljust(-(-len(ledger) // 24) * 24, b"\0")
+    sections = list(struct.iter_unpack(">qIIII", whole))
+    assert all(issued[section] == count for section, count, *_ in sections)
+    for section, _, *counts in sections:
+        assert counts == [ended[section, name] for name in closed]
+    newest = max(issued, default=0)
+    assert {s for s in issued if s > newest - len(sections)} <= {s for s, *_ in sections}
 
 
 def _check_rankings(

@@ -4,9 +4,13 @@ import struct
 from collections import Counter
 from typing import Any
 
+import numpy as np
+
 from service.algorithm.adaptive import MOST_BALLS
 from service.store import keys
 from service.store.records import CurveRecord, ModelRecord
+from service.store.tenant import LIVE
+from tests.support.audit_catalogue import Catalogue
 from tests.support.audit_path import check_path
 
 
@@ -19,15 +23,34 @@ def audit_curves(
         int(key.rpartition(b":")[2]): client.get(key)
         for key in client.scan_iter(f"{base}curve:*", count=1000)
     }
-    assert sorted(found) == list(range(model.tried))
+    catalogue = Catalogue.read(client, state, base)
+    untried = [arm for arm in catalogue.kept if arm not in found]
+    assert set(found) <= set(catalogue.kept)
+    assert model.tried == len(found)
+    fresh = [arm for arm in untried if catalogue.states[arm] == LIVE]
+    asked = client.get(keys.derived(base, "asked", 0))
+    assert np.flatnonzero(np.unpackbits(np.frombuffer(asked, np.uint8))).tolist() == fresh
+    assert model.fresh == len(fresh)
     curves = {arm: CurveRecord.unpack(packed) for arm, packed in found.items()}
     for arm, curve in curves.items():
         _check_cover(arm, curve, open_plays=open_plays[arm])
     _check_counters(client, state, base, curves, left=arms - model.tried, arms=arms)
-    assert model.rewards == sum(curve.rewards for curve in curves.values())
-    assert model.arms_rewarded == sum(curve.rewards > 0 for curve in curves.values())
     assert all(curve.step <= model.step for curve in curves.values())
-    _check_rankings(client, base, curves)
+    live = {arm: curve for arm, curve in curves.items() if catalogue.states[arm] == LIVE}
+    _check_rankings(client, base, live)
+    if len(catalogue.kept) == len(catalogue.states):
+        _check_rewards(state, model, curves)
+
+
+def _check_rewards(
+    state: dict[str, bytes], model: ModelRecord, curves: dict[int, CurveRecord]
+) -> None:
+    """While no arm took what it had learned away with it."""
+    given = int(state.get("rewards_applied", 0)) + int(state.get("rewards_defaulted", 0))
+    rewards = sum(curve.rewards for curve in curves.values())
+    assert given == rewards == model.rewards, "a reward was lost or counted twice"
+    assert model.arms_rewarded == sum(curve.rewards > 0 for curve in curves.values())
+    assert int(state.get("next_ball", 0)) == 1 + len(curves) + 2 * int(state.get("splits", 0))
 
 
 def _check_cover(arm: int, curve: CurveRecord, *, open_plays: int) -> None:
@@ -62,17 +85,14 @@ def _check_counters(
     assert len(ids) == len(balls)
     assert max(ids, default=0) < counter("next_ball")
     assert counter("active") == len(balls)
-    assert counter("splits") == len(balls) - len(curves)
-    assert counter("next_ball") == 1 + len(curves) + 2 * counter("splits")
+    assert counter("splits") >= len(balls) - len(curves)
     depths = Counter(ball.depth for ball in balls)
-    assert counter("depth") == max(depths, default=0)
+    assert counter("depth") >= max(depths, default=0)
     assert all(counter(f"clusters_{d}") == depths[d] for d in range(counter("depth") + 1))
     waiting = client.zrange(keys.derived(base, "waiting"), 0, -1)
     assert waiting == ([b"0"] if left else [])
     assert counter("cells_owed") == (arms if left else 0)
     assert counter("cells_filled") == (arms - left if left else 0)
-    rewards = sum(curve.rewards for curve in curves.values())
-    assert counter("rewards_applied") == rewards, "a reward was lost or counted twice"
 
 
 def _check_rankings(client: Any, base: str, curves: dict[int, CurveRecord]) -> None:
@@ -90,4 +110,4 @@ def _check_rankings(client: Any, base: str, curves: dict[int, CurveRecord]) -> N
         check_path(client, base, depth, index)
     for key in client.scan_iter(f"{base}means:*", count=1000):
         *_, depth, index = key.decode().split(":")
-        assert set(client.zrange(key, 0, -1)) <= expected[int(depth), int(index)].keys()
+        check_path(client, base, int(depth), int(index))

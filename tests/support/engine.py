@@ -6,16 +6,16 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
-from service.algorithm import AdaptiveDecision, AnyConfig, Decision, resolve
+from service.algorithm import AdaptiveDecision, AnyConfig, Decision, NoArm, config_fields, resolve
 from service.algorithm import learner_for as learner_of
 from service.api.schemas import TenantConfig
 from service.splitter import Splitter
-from service.store import Rewarded, Store, Tenant, new_decision_id
+from service.store import Rewarded, Store, Tenant, Wanted, new_decision_id
 
 NOW_MS = 1_700_000_000_000
 
@@ -32,8 +32,11 @@ def learner_for(body: Mapping[str, Any]) -> Any:
 
 def config_of(body: Mapping[str, Any]) -> AnyConfig:
     """What a tenant's configuration means to the algorithm."""
-    known = {"reward_range", "reward_window_seconds", "retention_seconds", "split_wait_ms"}
-    wanted = {name: value for name, value in body.items() if name not in known}
+    wanted = {
+        name: value
+        for name, value in body.items()
+        if name == "arms" or name in (*config_fields("paper"), *config_fields("adaptive"))
+    }
     arms = wanted.pop("arms")
     return resolve(arms=arms if isinstance(arms, int) else len(arms), **wanted)
 
@@ -59,20 +62,33 @@ class Engine:
         self.clock = clock
         self.splitter = Splitter(store, clock_ms=lambda: self.clock[0])
 
-    async def select(self, x: float, *, decision_id: str | None = None) -> Played:
+    async def select(
+        self, x: float, *, decision_id: str | None = None, eligible: Sequence[int] | None = None
+    ) -> Played:
         """Selects, and waits for a split that is due."""
-        played = await self.select_only(x, decision_id=decision_id)
+        played = await self.select_only(x, decision_id=decision_id, eligible=eligible)
         await self._split(played.due)
         return played
 
-    async def select_only(self, x: float, *, decision_id: str | None = None) -> Played:
+    async def select_only(
+        self, x: float, *, decision_id: str | None = None, eligible: Sequence[int] | None = None
+    ) -> Played:
         """Selects, and leaves a split that is due to others."""
-        decision_id = decision_id or new_decision_id(self.clock[0])
-        selected = await self.store.select(
-            self.tenant, decision_id=decision_id, x=x, now_ms=self.clock[0]
+        wanted = Wanted(
+            decision_id=decision_id or new_decision_id(self.clock[0]), x=x, eligible=eligible
         )
-        assert selected is not None
-        return Played(decision_id, **asdict(selected))
+        selected = await self.store.select(self.tenant, wanted, now_ms=self.clock[0])
+        if selected.status == "none_eligible":
+            raise NoArm
+        (choice,) = selected.choices
+        return Played(
+            decision_id=choice.decision_id,
+            arm=choice.arm,
+            ball=choice.ball,
+            phase=choice.phase,
+            at_ms=selected.at_ms,
+            due=selected.due,
+        )
 
     async def reward(self, decision_id: str, reward: float) -> Rewarded:
         """Rewards, and waits for a split that is due."""
@@ -81,6 +97,46 @@ class Engine:
         )
         await self._split(rewarded.due)
         return rewarded
+
+    async def try_select(
+        self, x: float, *, decision_id: str, eligible: Sequence[int] | None = None
+    ) -> Played | None:
+        """The same; `None` when no arm may be played."""
+        try:
+            return await self.select(x, decision_id=decision_id, eligible=eligible)
+        except NoArm:
+            return None
+
+    async def close_all(self) -> None:
+        """Closes all decisions that are due, and sees splits through that are due then."""
+        slot, cursor, more = "", "0", True
+        while more:
+            closed = await self.store.decisions.close(
+                self.tenant, now_ms=self.clock[0], slot=slot, cursor=cursor
+            )
+            slot, cursor, more = closed.slot, closed.cursor, closed.more
+            await self._split(closed.due)
+
+    async def add_arm(self, name: str) -> None:
+        """Adds an arm."""
+        await self.store.arms.add(self.tenant, name, now_ms=self.clock[0])
+        await self.refresh()
+
+    async def change_arm(self, arm: int, state: int) -> None:
+        """Pauses, resumes or retires an arm, and sees splits through that are due then."""
+        await self.store.arms.change(self.tenant, arm, state=state, now_ms=self.clock[0])
+        await self.refresh()
+        for ball in await self.store.arms.settle(self.tenant, arm, now_ms=self.clock[0]):
+            await self._split(ball)
+
+    async def refresh(self) -> None:
+        """Reads the tenant again."""
+        self.tenant = await self.store.directory.read(self.tenant.name)
+
+    def reopen(self, store: Store) -> None:
+        """Goes on with another connection."""
+        self.store = store
+        self.splitter = Splitter(store, clock_ms=lambda: self.clock[0])
 
     async def _split(self, ball: int | None) -> None:
         if ball is not None:

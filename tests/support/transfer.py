@@ -41,7 +41,9 @@ async def kept(url: str, tenant: Tenant) -> dict[str, Any]:
             async for portion in portions.read(connection, tenant.base, names):
                 # Where a hash is cut into portions is up to the server.
                 at = portion.at if portion.type == "string" else 0
-                found[portion.key].update((at, *item) for item in portion.items)
+                # The ids of the log's entries are of the server's making.
+                first = 1 if portion.type == "stream" else 0
+                found[portion.key].update((at, *item[first:]) for item in portion.items)
         state = await connection.client.hgetall(tenant.key)
     finally:
         await connection.close()

@@ -12,7 +12,7 @@ import pytest
 from service.embedded import PrivateStore
 from service.errors import TenantFrozen
 from service.splitter import children_of
-from service.store import LEASE_MS, Children, Store, Tenant, TenantKey
+from service.store import LEASE_MS, PAUSED, Children, Store, Tenant, TenantKey, Wanted
 from service.store.exporting import FREEZE_MS
 from tests.support.engine import NOW_MS, Engine, new_engine, new_name
 from tests.support.transfer import export, import_file, kept, wall_clock_ms
@@ -83,8 +83,14 @@ def test_requests_are_refused_and_lose_nothing(store_url: str) -> None:
         frozen: list[Awaitable[Any]] = [
             made.select(0.5),
             made.reward("any", 1.0),
-            store.select_all([(tenant, "a", 0.5)], now_ms=NOW_MS),
+            store.select_all([(tenant, Wanted(decision_id="a", x=0.5))], now_ms=NOW_MS),
             store.reward_all([(tenant, "a", 0.5)], now_ms=NOW_MS, attempt=1),
+            store.censor(tenant, decision_id="a", now_ms=NOW_MS),
+            store.gather(tenant, [0.5], now_ms=NOW_MS),
+            store.arms.add(tenant, "new", now_ms=NOW_MS),
+            store.arms.change(tenant, 0, state=PAUSED, now_ms=NOW_MS),
+            store.arms.settle(tenant, 0, now_ms=NOW_MS),
+            store.decisions.close(tenant, now_ms=NOW_MS, slot="", cursor="0"),
         ]
         for refused in frozen:
             with pytest.raises(TenantFrozen):
@@ -166,7 +172,7 @@ def test_a_change_meanwhile_spoils_the_export(store_url: str, what: str) -> None
             key = TenantKey.make("hash", now_ms=NOW_MS)
             await directory.revise(tenant, keys=[key], now_ms=NOW_MS)
         else:
-            await directory.delete(tenant, now_ms=NOW_MS)
+            await directory.delete(tenant)
         taken += [some async for some in lines]
         assert "error" in last_line(b"".join(taken))
 
@@ -303,7 +309,7 @@ def test_exports_of_one_tenant_name_are_of_its_incarnation(store_url: str) -> No
         directory, old = made.store.directory, made.tenant
         lines = await made.store.export(old, clock_ms=lambda: NOW_MS)
         taken = [await anext(lines)]
-        await directory.delete(old, now_ms=NOW_MS)
+        await directory.delete(old)
         fresh = await remade(made.store, old)
         taken += [some async for some in lines]
         assert "error" in last_line(b"".join(taken))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from service.store import Rewarded, Store
-from tests.support.engine import NOW_MS, Engine, new_engine, new_name
+from service.store import LIVE, PAUSED, RETIRED, Rewarded, Store
+from tests.support.engine import NOW_MS, Engine, counters_of, new_engine, new_name
 from tests.support.transfer import export, import_file, kept
 
 QUICK: dict[str, Any] = {
@@ -30,9 +30,19 @@ TENANTS: dict[str, dict[str, Any]] = {
     "paper": {"arms": 3, "preset": "paper", "horizon": 1000, "noise": 1e-3, "buckets": 4},
     "features": QUICK
     | {"arms": 3, "similarity": {"kind": "features", "features": [[1], [2], [9]]}},
-    "names": QUICK | {"arms": ["red", "a b", "é", "😀", "}"]},
+    "names": QUICK | {"arms": ["red", "a b", "é", "😀", "}"], "log_entries": 10_000},
+    "adaptive, with a log": {"arms": 6, "log_entries": 10_000, "default_reward": 0.1},
 }
 TRIALS = 200
+# Trial -> the arm that is changed before it, and its state afterwards; `None` is a new arm.
+CATALOGUE = {
+    60: (0, PAUSED),
+    90: None,
+    120: (1, RETIRED),
+    220: (0, LIVE),
+    260: None,
+    300: (2, PAUSED),
+}
 
 
 @dataclass
@@ -47,6 +57,8 @@ class Life:
         """So many trials; all engines must answer alike."""
         for _ in range(trials):
             self.trials += 1
+            for engine in engines:
+                await self._change_catalogue(engine)
             x = self.chance.choice([0.0, 1.0, self.chance.random(), self.chance.random()])
             # Ids that tell their time slot are made by the service; these need a pointer.
             decision_id = f"mine-{self.trials}"
@@ -58,12 +70,19 @@ class Life:
                 value = self.chance.uniform(-0.2, 1.2)
                 same([await self._reward(engine, rewarded, value) for engine in engines])
 
+    async def _change_catalogue(self, engine: Engine) -> None:
+        match CATALOGUE.get(self.trials, ()):
+            case None:
+                await engine.add_arm(f"new {self.trials}")
+            case (int(arm), int(state)):
+                await engine.change_arm(arm, state)
+
     async def _reward(self, engine: Engine, decision_id: str, value: float) -> Rewarded:
         """With an attempt of its own, since that too is kept."""
         (rewarded,) = await engine.store.reward_all(
             [(engine.tenant, decision_id, value)], now_ms=engine.clock[0], attempt=self.trials
         )
-        assert rewarded.status == "applied"
+        assert rewarded.status in ("applied", "ignored")  # ignored: its arm was retired
         if rewarded.due is not None:
             await engine.splitter.split(engine.tenant, ball=rewarded.due, wait_seconds=None)
         return rewarded
@@ -94,9 +113,14 @@ def test_both_go_on_alike(both_stores: dict[str, str], case: str, source: str, t
             assert await kept(both_stores[target], tenant) == before
             await life.play([original, copied], TRIALS)
             after = await kept(both_stores[source], original.tenant)
-            assert await kept(both_stores[target], tenant) == after
+            assert await kept(both_stores[target], copied.tenant) == after
             assert after != before
-            assert await there.partition(tenant) == await here.partition(original.tenant)
+            assert await there.partition(copied.tenant) == await here.partition(original.tenant)
+            for engine in (original, copied):
+                engine.clock[0] += original.tenant.window_ms + 2 * original.tenant.slot_ms
+                await engine.close_all()
+            counted = await counters_of(here, original.tenant)
+            assert await counters_of(there, copied.tenant) == counted
         finally:
             await here.close()
             await there.close()
@@ -117,7 +141,7 @@ def test_an_import_is_exported_the_same(both_stores: dict[str, str], kind: str) 
             again = await import_file(store, new_name(), await export(store, tenant))
             assert await kept(both_stores[kind], again) == await kept(both_stores[kind], tenant)
             for one in (original.tenant, tenant, again):
-                await store.directory.delete(one, now_ms=NOW_MS)
+                await store.directory.delete(one)
         finally:
             await store.close()
 

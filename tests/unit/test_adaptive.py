@@ -73,7 +73,7 @@ def test_means_and_variances_are_those_of_the_process(noise: float, lipschitz: f
     def blur(width: float) -> float:
         return made.variance + (lipschitz * width) ** 2 / 12
 
-    for curve in made.curves:
+    for curve in made.curves.values():
         estimate(curve.balls, noise=blur, lipschitz=lipschitz, scale=1.0)
         means, variances = dense_posterior(made, curve)
         assert [ball.mean for ball in curve.balls] == pytest.approx(means, rel=1e-6)
@@ -85,8 +85,8 @@ def test_a_curve_covers_all_contexts_in_balance(noise: float) -> None:
     """Neighbours differ by one level, unless the curve is full."""
     made = learner(arms=6, noise=noise, horizon=3000)
     played(made, zigzag(6, noise=noise), 3000)
-    assert made.size == sum(len(curve.balls) for curve in made.curves)
-    for curve in made.curves:
+    assert made.size == sum(len(curve.balls) for curve in made.curves.values())
+    for curve in made.curves.values():
         ends = [0.0, *(ball.interval.end for ball in curve.balls)]
         assert [ball.interval.start for ball in curve.balls] == ends[:-1]
         assert ends[-1] == 1.0
@@ -100,7 +100,7 @@ def test_no_bound_rises_faster_than_the_slope_allows() -> None:
     """From the centre of any ball to the far end of any other."""
     made = learner(arms=4, noise=0.02, horizon=2000)
     played(made, zigzag(4, noise=0.02), 500)
-    for curve in made.curves:
+    for curve in made.curves.values():
         for ball in curve.balls:
             for other in curve.balls:
                 reach = abs(ball.centre - other.centre) + ball.width / 2

@@ -2,7 +2,8 @@
 --
 -- Creates a tenant: its hash, and the root ball, flagged.
 --
--- Under the preset `adaptive` the root has no record: its arms are those not yet tried.
+-- Under the preset `adaptive` the root has no record: its arms are those not yet tried, and asked
+-- are those of them that are live.
 --
 -- Guarantee: of several creations one wins; the winner's call again replies as the first did.
 -- KEYS[1]  the tenant's hash
@@ -30,12 +31,15 @@ redis.call("HSET", tenant_key, "incarnation", incarnation, "next_ball", 1, "dept
 redis.call("HSET", tenant_key, "sums", struct.pack("<ddd", 0, 0, 0))
 redis.call("HSET", tenant_key, unpack(ARGV, CONSTANTS))
 if root == "" then
+  local count = tonumber(redis.call("HGET", tenant_key, "arms"))
+  redis.call("SET", key.asked(base, 0), flagged.all_bits(count))
   redis.call("ZADD", key.waiting(base), now, 0)
-  tenant.count(tenant_key, "cells_owed", redis.call("HGET", tenant_key, "arms"))
+  tenant.count(tenant_key, "cells_owed", count)
   return { "created" }
 end
 redis.call("SET", key.arms(base, 0), arms)
 local b = ball.unpack(0, root)
-flagged.enter(tenant_key, base, b, tonumber(redis.call("HGET", tenant_key, "buckets")), now)
+local buckets = tonumber(redis.call("HGET", tenant_key, "buckets"))
+flagged.enter({ key = tenant_key, base = base, buckets = buckets, muted = 0 }, b, now)
 ball.save(base, b)
 return { "created" }

@@ -11,7 +11,7 @@
 -- ARGV[4]  id of the first child, as `stage` replied
 -- ARGV[5]  children of the left half
 -- ARGV[6]  children of the right half
--- ARGV[7]  for how long late rewards are forwarded, ms
+-- ARGV[7]  for how long the arm set is kept to be shown, ms
 -- Derived  balls claims path active means flagged waiting forward arms asked cells samples
 -- Returns  {"published"} {"lost"}: the claim is someone else's, or gone
 -- Cost     O(buckets + log balls), whatever the number of children
@@ -22,7 +22,7 @@ local token = ARGV[3]
 local first = tonumber(ARGV[4])
 local left = tonumber(ARGV[5])
 local right = tonumber(ARGV[6])
-local forward_ms = tonumber(ARGV[7])
+local keep_ms = tonumber(ARGV[7])
 
 local base = tenant.base_of(tenant_key, incarnation)
 local b = base and ball.load(base, id)
@@ -47,13 +47,9 @@ ranking.add_range(base, depth, 2 * b.index + 1, first + left, first + left + rig
 interval.refresh(base, depth, 2 * b.index)
 interval.refresh(base, depth, 2 * b.index + 1)
 
-redis.call("PEXPIRE", key.forward(base, id), forward_ms)
-redis.call("PEXPIRE", key.arms(base, id), forward_ms)
-local leftovers = { key.asked(base, id), key.cells(base, id) }
-for bucket = 0, buckets - 1 do
-  leftovers[#leftovers + 1] = key.samples(base, id, bucket)
-end
-redis.call("UNLINK", unpack(leftovers))
+redis.call("PERSIST", key.forward(base, id))
+redis.call("PEXPIRE", key.arms(base, id), keep_ms)
+flagged.drop_samples(base, b, buckets)
 
 tenant.count(tenant_key, "splits", 1)
 tenant.count(tenant_key, "active", left + right)

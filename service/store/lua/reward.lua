@@ -1,4 +1,4 @@
--- include: tenant ball zooming adaptive decision ledger
+-- include: tenant ball catalogue decision closing
 --
 -- Credits a reward to its decision's ball, in the phase that the ball is in now.
 --
@@ -10,12 +10,12 @@
 -- ARGV[3]  slot that the id tells, or ""
 -- ARGV[4]  reward, 17 digits
 -- ARGV[5]  now, ms
--- ARGV[6]  attempt, a number of 32 bits that the caller drew for this call
--- Derived  balls forward path active means flagged waiting asked cells samples claims curve
---          decisions pointer ledger
+-- ARGV[6]  attempt, a number of 24 bits that the caller drew for this call
+-- Derived  balls forward arms states path active means flagged waiting asked cells samples claims
+--          curve decisions pointer ledger log
 -- Returns  {"applied", ball credited, its phase, ball due for a split or ""}
---          {"duplicate"} {"conflict", the reward that stands} {"late"} {"unknown_decision"}
---          {"stale"} {"frozen"} {"unknown_tenant"}
+--          {"duplicate"} {"conflict", the reward that stands} {"censored"} {"ignored"} {"late"}
+--          {"unknown_decision"} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(depth + log balls); under the preset `adaptive` O(log balls) for each ball of three
 --          curves
 local tenant_key = KEYS[1]
@@ -41,31 +41,29 @@ if not d then
   tenant.count(tenant_key, "rewards_unknown", 1)
   return { "unknown_decision" }
 end
-if d.state == decision.REWARDED and d.attempt ~= attempt then
+local again = d.state == decision.REWARDED and d.attempt == attempt
+if d.state == decision.REWARDED and not again then
   if d.reward == reward then
     return refuse("duplicate")
   end
   return refuse("conflict", string.format("%.17g", d.reward))
-end
-if d.state == decision.OPEN and now > d.at + t.window_ms then
+elseif d.state == decision.CENSORED then
+  tenant.count(tenant_key, "rewards_conflict", 1)
+  return { "censored" }
+elseif not again and (d.state ~= decision.OPEN or now > d.at + t.window_ms) then
   return refuse("late")
 end
 
-local rule = t.preset == "adaptive" and adaptive or zooming
-local spot = rule.locate(t, d)
+local spot = closing.spot(t, d)
+if not spot and not d.holdout then
+  return refuse("ignored")
+end
+if not again then
+  closing.credit(t, d, spot, decision.REWARDED, reward, now, attempt)
+  tenant.count(tenant_key, d.holdout and "rewards_holdout" or "rewards_applied", 1)
+end
 if not spot then
-  return refuse("late")
+  return { "applied", d.ball, ball.PHASE[d.phase], "" }
 end
-
-if d.state == decision.OPEN then
-  local value = tenant.to_unit(t, reward)
-  rule.credit(t, spot, d, value, now)
-  d.state, d.reward, d.attempt = decision.REWARDED, reward, attempt
-  decision.save(t, d)
-  ledger.rewarded(t, d)
-  tenant.count(tenant_key, "rewards_applied", 1)
-  local known_best = d.best_mean == d.best_mean and d.best_mean or value
-  tenant.add_to_sums(t, reward, (d.bound - value) * t.span, (known_best - value) * t.span)
-end
-local due = rule.due(t, spot, now)
+local due = closing.rule(t).due(t, spot, now)
 return { "applied", spot.id, ball.PHASE[spot.phase], due and spot.id or "" }

@@ -1,46 +1,119 @@
--- include: tenant ball zooming adaptive decision ledger
+-- include: tenant ball catalogue zooming adaptive decision ledger journal closing
 --
--- Chooses the arm to play at a context and records the decision.
+-- Chooses the arms to play at a context, best first, and records the decisions.
 --
 -- Guarantee: one decision id is one decision. The same id and context again gets the first
 --   answer and changes nothing; the same id with another context is refused.
 -- KEYS[1]  the tenant's hash
 -- ARGV[1]  revision of the tenant that the caller knows
--- ARGV[2]  decision id
+-- ARGV[2]  decision id; those after the first have it with ".2", ".3", … behind it
 -- ARGV[3]  slot that the id tells, or ""
 -- ARGV[4]  context, in [0, 1], 17 digits
--- ARGV[5]  now, ms
--- Derived  path balls arms active means asked cells claims curve waiting decisions pointer
---          ledger
--- Returns  {"selected", arm, ball, phase, issued at in ms, ball due for a split or ""}
---          {"conflict"} {"stale"} {"frozen"} {"unknown_tenant"}
--- Cost     O(depth + log balls)
+-- ARGV[5]  the context as it was sent, 17 digits, or "" if it is the same
+-- ARGV[6]  now, ms
+-- ARGV[7]  how many arms are wanted
+-- ARGV[8]  the arms that are eligible, all live, packed in 32 bits each; "" for all live ones
+-- ARGV[9]  how each arm is chosen, a letter each: "b" as the best, "u" uniformly, "h" uniformly for
+--          the holdout
+-- ARGV[10] arms drawn uniformly from those that may be played, as many as are wanted or as there
+--          are, packed in 32 bits each; "" if all letters are "b"
+-- ARGV[11] how likely an arm is chosen uniformly, 17 digits
+-- ARGV[12] how many arms may be played
+-- Derived  path balls arms catalogue states active means flagged asked cells claims forward curve
+--          waiting decisions pointer slots ledger log
+-- Returns  {"selected", issued at in ms, ball due for a split or "", then for each decision arm,
+--          ball, phase, propensity in 17 digits}
+--          {"conflict"} {"none_eligible"} {"stale"} {"frozen"} {"unknown_tenant"}
+-- Cost     O(depth + log balls); with eligible or paused arms O(arms named · depth), or O(balls
+--          that are passed by); all for each arm wanted
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
 local id = ARGV[2]
 local hint = ARGV[3]
 local x = tonumber(ARGV[4])
-local now = tonumber(ARGV[5])
+local raw = tonumber(ARGV[5])
+local now = tonumber(ARGV[6])
+local wanted = tonumber(ARGV[7])
+local eligible = catalogue.unpack(ARGV[8])
+local ways = ARGV[9]
+local drawn = catalogue.unpack(ARGV[10])
+local uniform_share = tonumber(ARGV[11])
+local playable = tonumber(ARGV[12])
 
 local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end
 
-local function answer(d, due)
-  local at = string.format("%.17g", d.at)
-  return { "selected", d.arm, d.ball, ball.PHASE[d.phase], at, due and d.ball or "" }
+local function id_of(place)
+  return place == 1 and id or id .. "." .. place
+end
+
+local reply = { "selected", string.format("%.17g", now), "" }
+local function tell(d)
+  reply[2] = string.format("%.17g", d.at)
+  for _, part in ipairs({ d.arm, d.ball, ball.PHASE[d.phase] }) do
+    reply[#reply + 1] = part
+  end
+  reply[#reply + 1] = string.format("%.17g", d.propensity)
 end
 
 local known = decision.find(t, id, hint, now)
 if known then
-  return known.x == x and answer(known, false) or { "conflict" }
+  if (known.raw or known.x) ~= (raw or x) then
+    return { "conflict" }
+  end
+  local place = 1
+  while known and place <= wanted do
+    tell(known)
+    place = place + 1
+    known = decision.find(t, id_of(place), hint, now)
+  end
+  return reply
 end
 
-local rule = t.preset == "adaptive" and adaptive or zooming
-local d, due = rule.decide(t, x, now)
-d.id, d.at, d.x = id, now, x
-decision.open(t, d, hint)
-ledger.issued(t, d)
-tenant.count(tenant_key, "trials_" .. ball.PHASE[d.phase], 1)
-return answer(d, due)
+local rule = closing.rule(t)
+local taken = {}
+
+-- What is chosen in this place: the best, or one that was drawn and is not taken yet.
+local function choose(place)
+  local best = rule.choose(t, x, catalogue.allowed(t, eligible, taken), now)
+  local way = string.sub(ways, place, place)
+  local d = best
+  if best and way ~= "b" then
+    local next_drawn = 1
+    while taken[drawn[next_drawn]] do
+      next_drawn = next_drawn + 1
+    end
+    local arm = drawn[next_drawn]
+    if arm ~= best.arm then
+      d = rule.choose(t, x, catalogue.only(arm), now)
+      d.bound, d.best_mean = best.bound, best.best_mean
+    end
+    d.explored, d.holdout = way == "u", way == "h"
+  end
+  if d then
+    local left = playable - place + 1
+    d.propensity = uniform_share / left + (d.arm == best.arm and 1 - uniform_share or 0)
+  end
+  return d
+end
+
+for place = 1, math.min(wanted, playable) do
+  local d = choose(place)
+  if not d then
+    break
+  end
+  if not d.holdout then
+    rule.play(t, d)
+  end
+  d.id, d.at, d.raw = id_of(place), now, raw
+  decision.open(t, d, hint)
+  ledger.issued(t, d)
+  journal.decision(t, now, "selected", d)
+  tenant.count(tenant_key, "trials_" .. (d.holdout and "holdout" or ball.PHASE[d.phase]), 1)
+  taken[d.arm] = true
+  reply[3] = d.due and d.ball or reply[3]
+  tell(d)
+end
+return #reply > 3 and reply or { "none_eligible" }

@@ -20,7 +20,11 @@ local base = key.base(tenant_key, standing)
 local names = {
   "trials_active",
   "trials_flagged",
+  "trials_holdout",
   "rewards_applied",
+  "rewards_defaulted",
+  "rewards_holdout",
+  "rewards_ignored",
   "rewards_duplicate",
   "rewards_conflict",
   "rewards_late",
@@ -36,6 +40,9 @@ local names = {
   "retention_ms",
   "section_ms",
   "sums",
+  "comparison",
+  "arms",
+  "muted",
 }
 -- The paper's root is never active.
 for depth = clusters_0 and 0 or 1, tonumber(deepest) do

@@ -1,4 +1,4 @@
--- include: ball curve model
+-- include: ball curve
 --
 -- Gives back the memory of some balls of a deleted tenant, or of all that is left at the end.
 --
@@ -7,7 +7,7 @@
 -- ARGV[1]  incarnation that was deleted
 -- ARGV[2]  first ball, or, under the preset `adaptive`, first arm
 -- Derived  deleted balls arms forward asked cells samples active means flagged path claims
---          curve waiting ledger
+--          curve waiting catalogue states contexts decisions slots log ledger
 -- Returns  {"more", first of the next call} {"swept"}
 -- Cost     O(balls of the call)
 local tenant_key = KEYS[1]
@@ -17,7 +17,7 @@ local first = tonumber(ARGV[2])
 local MOST_KEYS = 1000
 
 local base = key.base(tenant_key, incarnation)
-local state = redis.call("HMGET", key.deleted(base), "next_ball", "buckets", "preset", "model")
+local state = redis.call("HMGET", key.deleted(base), "next_ball", "buckets", "preset", "arms_ever")
 if not state[1] then
   return { "swept" }
 end
@@ -56,12 +56,12 @@ local function doom_balls()
 end
 
 local function doom_curves()
-  local all = model.load({ model = state[4] }).tried
+  local all = tonumber(state[4])
   local after = first
   local size = 0
   while after < all and size < MOST_KEYS do
     local c = curve.load(base, after)
-    -- An arm that has none was swept before, with its rankings.
+    -- An arm that has none was never tried, or was swept before, with its rankings.
     if c then
       for place = 1, c.balls do
         doom_ranking(c.depths[place], c.indexes[place])
@@ -69,9 +69,21 @@ local function doom_curves()
       doomed[key.curve(base, after)] = true
       size = size + 2 * c.balls + 1
     end
-    after = after + 1
+    after, size = after + 1, size + 1
   end
   return after, all
+end
+
+-- Slots of decisions first: they are listed by themselves.
+local slots = redis.call("ZRANGE", key.slots(base), 0, MOST_KEYS - 1)
+if #slots > 0 then
+  local hashes = {}
+  for place, slot in ipairs(slots) do
+    hashes[place] = key.decisions(base, slot)
+  end
+  redis.call("UNLINK", unpack(hashes))
+  redis.call("ZREM", key.slots(base), unpack(slots))
+  return { "more", first }
 end
 
 local after, all
@@ -91,5 +103,6 @@ if after < all then
   return { "more", after }
 end
 redis.call("UNLINK", key.balls(base), key.path(base), key.claims(base), key.waiting(base))
-redis.call("UNLINK", key.ledger(base), key.deleted(base))
+redis.call("UNLINK", key.catalogue(base), key.states(base), key.asked(base, 0), key.log(base))
+redis.call("UNLINK", key.contexts(base), key.ledger(base), key.deleted(base))
 return { "swept" }

@@ -1,4 +1,4 @@
--- include: tenant interval ball curve posterior model score refining
+-- include: tenant interval ball catalogue curve posterior model score refining
 -- The preset `adaptive`: the same numbers in the same order as algorithm/adaptive.py, where it is
 -- explained.
 local adaptive = {}
@@ -10,10 +10,7 @@ local ROOT = 0
 -- -- the choice
 
 -- Whether the next arm may bring more than a look at it costs.
-local function take_new_arm(t, m, best_ucb)
-  if m.tried == t.arms then
-    return false
-  end
+local function take_new_arm(m, best_ucb)
   local beyond = m.total > m.rewards
   local gap = beyond and 1 or math.max(1 - best_ucb, 0)
   local reach = math.min(gap / m.lipschitz, 1)
@@ -25,20 +22,71 @@ local function take_new_arm(t, m, best_ucb)
   return gain > math.max(best_ucb - typical, LEAST_COST)
 end
 
--- The root gives up its next arm, which gets a ball of its own.
-local function new_arm(t, m)
-  local arm = m.tried
-  m.tried = arm + 1
+-- Where the root has left its arms to curves, it is gone.
+local function settle_root(t, m)
+  if m.tried < t.arms then
+    redis.call("HSET", t.key, "cells_owed", t.arms, "cells_filled", m.tried)
+  else
+    redis.call("HSET", t.key, "cells_owed", 0, "cells_filled", 0)
+    redis.call("ZREM", key.waiting(t.base), ROOT)
+  end
+end
+
+-- A curve for an arm that has none.
+local function new_curve(t, m, arm, id)
+  m.tried = m.tried + 1
   tenant.count(t.key, "active", 1)
   tenant.count(t.key, "clusters_0", 1)
-  tenant.count(t.key, "cells_filled", 1)
-  if m.tried == t.arms then
-    redis.call("ZREM", key.waiting(t.base), ROOT)
-    tenant.count(t.key, "cells_owed", 0 - t.arms)
-    tenant.count(t.key, "cells_filled", 0 - t.arms)
-  end
-  local id = tenant.count(t.key, "next_ball", 1) - 1
+  settle_root(t, m)
   return curve.new(arm, id, posterior.PRIOR_MEAN, posterior.PRIOR_VARIANCE, 1, m.step)
+end
+
+-- An arm that is up for a first try, or no longer.
+local function ask_root(t, m, arm, asked)
+  if redis.call("SETBIT", key.asked(t.base, ROOT), arm, asked) ~= asked then
+    m.fresh = m.fresh + (asked == 1 and 1 or -1)
+  end
+end
+
+-- The first arm of those allowed that is live and not yet tried; nil if there is none.
+local function next_untried(t, allowed)
+  local asked = key.asked(t.base, ROOT)
+  if allowed.arms then
+    local first
+    local bits = redis.call("GET", asked)
+    for _, arm in ipairs(allowed.arms) do
+      local byte = string.byte(bits, math.floor(arm / 8) + 1) or 0
+      if math.floor(byte / 2 ^ (7 - arm % 8)) % 2 == 1 then
+        first = math.min(first or arm, arm)
+      end
+    end
+    return first
+  end
+  local arm = redis.call("BITPOS", asked, 1, 0, -1, "BIT")
+  while arm >= 0 and allowed.taken[arm] do
+    arm = redis.call("BITPOS", asked, 1, arm + 1, -1, "BIT")
+  end
+  return arm >= 0 and arm or nil
+end
+
+-- The best of the arms allowed at x, and the second.
+local function best_of(t, x, allowed)
+  local found = interval.nothing()
+  for depth = 0, t.depth do
+    local ranked = key.active(t.base, depth, interval.index(x, depth))
+    if allowed.arms then
+      score.consider(found, ranked, allowed.arms)
+    else
+      local top = redis.call("ZRANGE", ranked, 0, allowed.count + 1, "WITHSCORES")
+      for place = 1, #top, 2 do
+        local arm = struct.unpack(">I4", top[place])
+        if not allowed.taken[arm] then
+          interval.consider(found, tonumber(top[place + 1]), arm)
+        end
+      end
+    end
+  end
+  return found
 end
 
 -- A play in flight makes its ball less uncertain, though no better or worse.
@@ -52,32 +100,51 @@ local function let_fly(t, m, c, place, x)
   score.rank(t, c, place)
 end
 
--- What is played at x: arm, ball, phase, bound and best mean of the decision.
-function adaptive.decide(t, x)
+-- What would be played at x of the arms allowed: a decision, not made yet; nil if there is none.
+function adaptive.choose(t, x, allowed)
   local m = model.load(t)
-  t.trials = t.trials + 1
-  local arm, minus_ucb, best_mean = interval.best_at(t.base, x, t.depth)
-  local d = { position = 0, best_mean = best_mean or 0 / 0 }
-  if not arm or take_new_arm(t, m, -minus_ucb) then
-    local c = new_arm(t, m)
-    model.save(t, m)
-    let_fly(t, m, c, 1, x)
-    curve.save(t.base, c)
-    d.arm, d.ball, d.phase, d.bound = c.arm, ROOT, ball.FLAGGED, 1
-  else
-    local c = curve.load_at(t.base, arm, x)
-    let_fly(t, m, c, 1, x)
-    curve.save_changed(t.base, c)
-    d.arm, d.ball, d.phase = arm, c.ids[1], ball.ACTIVE
+  local found = interval.best_at(t.base, x, t.depth)
+  local d = { x = x, position = 0, best_mean = found.best_mean, model = m }
+  if allowed.count ~= 0 then
+    found = best_of(t, x, allowed)
+  end
+  local wanted = m.fresh > 0 and (not found.best or take_new_arm(m, -found.score))
+  local untried = wanted and next_untried(t, allowed)
+  if untried then
+    d.arm, d.ball, d.phase, d.bound = untried, ROOT, ball.FLAGGED, 1
+    d.ucb, d.runner, d.runner_ucb = 0 / 0, 0, 0 / 0
+  elseif found.best then
+    local c = curve.load_at(t.base, found.best, x)
+    d.arm, d.ball, d.phase, d.curve = found.best, c.ids[1], ball.ACTIVE, c
+    d.ucb, d.runner = -found.score, found.second or 0
+    d.runner_ucb = found.second and -found.second_score or 0 / 0
     -- The UCB is that of the ball's centre; away from it a mean may be higher.
-    d.bound = math.min(-minus_ucb + m.lipschitz * curve.width(c, 1) / 2, 1)
+    d.bound = math.min(d.ucb + m.lipschitz * curve.width(c, 1) / 2, 1)
+  else
+    return nil
   end
   return d
 end
 
+-- Plays what was chosen.
+function adaptive.play(t, d)
+  local m = d.model
+  t.trials = t.trials + 1
+  if d.curve then
+    let_fly(t, m, d.curve, 1, d.x)
+    curve.save_changed(t.base, d.curve)
+    return
+  end
+  ask_root(t, m, d.arm, 0)
+  local c = new_curve(t, m, d.arm, tenant.count(t.key, "next_ball", 1) - 1)
+  model.save(t, m)
+  let_fly(t, m, c, 1, d.x)
+  curve.save(t.base, c)
+end
+
 -- -- the reward
 
--- Where a decision's reward goes: never forgotten, since a curve covers every context.
+-- Where a decision's reward goes: a curve covers every context.
 function adaptive.locate(t, d)
   local c = curve.load_at(t.base, d.arm, d.x)
   return { curve = c, id = c.ids[1], phase = ball.ACTIVE }
@@ -117,10 +184,10 @@ function adaptive.credit(t, spot, d, reward)
   score.rank_mean(t, c, place)
   spot.id = c.ids[place]
   for _ = 1, RESCORED do
-    if m.cursor < m.tried then
+    if m.cursor < t.arms_ever then
       local stale = curve.load(t.base, m.cursor)
       m.cursor = m.cursor + 1
-      if stale.rewards > 0 and stale.step < m.step then
+      if stale and stale.rewards > 0 and stale.step < m.step then
         score.curve(t, m, stale)
       end
     end
@@ -128,7 +195,53 @@ function adaptive.credit(t, spot, d, reward)
   model.save(t, m)
 end
 
+-- The reward will never come: the play is no longer in flight.
+function adaptive.abandon(t, spot)
+  local m = model.load(t)
+  local c, place = curve.whole(spot.curve)
+  curve.land(c, place)
+  score.curve(t, m, c)
+end
+
 -- No split is left to others.
 function adaptive.due()
   return false
+end
+
+-- -- the catalogue
+
+-- A ball of its own for a new arm.
+function adaptive.add_arm(t, id, arm)
+  local m = model.load(t)
+  local c = new_curve(t, m, arm, id)
+  score.rank(t, c, 1)
+  curve.save(t.base, c)
+  model.save(t, m)
+end
+
+local function drop_curve(t, m, c)
+  for place = 1, c.balls do
+    score.leave(t, c, place)
+    tenant.count(t.key, "clusters_" .. c.depths[place], -1)
+  end
+  tenant.count(t.key, "active", 0 - c.balls)
+  redis.call("UNLINK", key.curve(t.base, c.arm))
+  m.tried = m.tried - 1
+end
+
+-- Brings the rankings up to date with what has become of an arm.
+function adaptive.settle(t, arm)
+  local m, c = model.load(t), curve.load(t.base, arm)
+  local state = catalogue.state(t, arm)
+  if not c then
+    ask_root(t, m, arm, state == catalogue.LIVE and 1 or 0)
+  elseif state == catalogue.RETIRED then
+    drop_curve(t, m, c)
+  else
+    for place = 1, c.balls do
+      score.settle(t, c, place)
+    end
+  end
+  settle_root(t, m)
+  model.save(t, m)
 end

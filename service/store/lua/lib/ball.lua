@@ -1,10 +1,15 @@
 -- include: interval
 -- The packed record of a ball; the same layout as records.py.
-local ball = { ACTIVE = 1, FLAGGED = 2, SPLIT = 3 }
+--
+-- An active ball is asleep, and in no ranking, while none of its arms is live. A ball whose arms
+-- have all been retired counts as split, without children.
+local ball = { ACTIVE = 1, FLAGGED = 2, SPLIT = 3, ASLEEP = 4 }
 
 local HEAD, TAIL = "BBI4I4I4I4ddd", "dddddI4I4I4"
 
-ball.PHASE = { "active", "flagged", "split" }
+ball.PHASE = { "active", "flagged", "split", "active" }
+
+local NOWHERE = 2 ^ 32 - 1
 
 function ball.unpack(id, packed)
   local b = { id = id }
@@ -45,29 +50,65 @@ function ball.save(base, b)
   redis.call("HSET", key.balls(base), b.id, packed)
 end
 
--- The arm at the cursor; the cursor moves on by one, cyclic.
-function ball.next_in_turn(b)
-  local position = b.cursor
-  b.cursor = (position + 1) % b.arms
-  return position
-end
-
 function ball.arm_at(base, b, position)
   local packed = redis.call("GETRANGE", key.arms(base, b.id), 4 * position, 4 * position + 3)
   return (struct.unpack("<I4", packed))
 end
 
--- The descendant that now holds (x, the arm at this position), and the position there.
--- nil when the way there is forgotten, which it is only after the reward window.
+-- The first position, from this one on and then from the beginning, whose arm is wanted; and the
+-- arm. nil if there is none.
+function ball.first_from(base, b, start, wanted)
+  local arm = ball.arm_at(base, b, start)
+  if wanted(arm, start) then
+    return start, arm
+  end
+  local arms = b.arms > 1 and redis.call("GET", key.arms(base, b.id))
+  for step = 1, b.arms - 1 do
+    local position = (start + step) % b.arms
+    arm = struct.unpack("<I4", arms, 4 * position + 1)
+    if wanted(arm, position) then
+      return position, arm
+    end
+  end
+end
+
+-- The position of an arm that the ball has.
+function ball.position_of(base, b, arm)
+  local low, high = 0, b.arms - 1
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if ball.arm_at(base, b, middle) < arm then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
+end
+
+-- The ball that holds (x, arm), and the arm's position there.
+function ball.holding(t, arm, x)
+  if arm < t.root_arms then
+    return ball.descendant(t.base, ball.load(t.base, 0), arm, x)
+  end
+  local first = struct.unpack("<I4", redis.call("HGET", key.catalogue(t.base), arm))
+  return ball.descendant(t.base, ball.load(t.base, first), 0, x)
+end
+
+-- The descendant that now holds (x, the arm at this position), and the position there; nil if the
+-- arm has been retired.
 function ball.descendant(base, b, position, x)
   while b.phase == ball.SPLIT do
     local half = interval.index(x, b.depth + 1) - 2 * b.index
     local from = 8 * (half * b.arms + position)
     local entry = redis.call("GETRANGE", key.forward(base, b.id), from, from + 7)
-    if entry == "" then
+    local child, place = NOWHERE, 0
+    if entry ~= "" then
+      child, place = struct.unpack("<I4I4", entry)
+    end
+    if child == NOWHERE then
       return nil
     end
-    local child, place = struct.unpack("<I4I4", entry)
     b, position = ball.load(base, b.first + child), place
   end
   return b, position

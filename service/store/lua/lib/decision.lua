@@ -1,16 +1,69 @@
 -- The packed record of a decision, kept in one hash a time slot.
 --
 -- An id made by the service tells its slot (the caller passes it as `hint`); for any other id a
--- pointer leads to the slot. A record past window and retention counts as unknown. `bound` is what
--- the arm could earn at the most by what was known at the select, `best_mean` the best mean of a
--- ball there (NaN if there was none).
-local decision = { OPEN = 1, REWARDED = 2 }
+-- pointer leads to the slot. A record past window and retention counts as unknown; the slot goes
+-- when it is due (close.lua). While a decision is open, its record has `bound`, what the arm could
+-- earn at the most by what was known at the select, and `best_mean`, the best mean of a ball there
+-- (NaN if there was none); then reward, attempt and when it was closed. `ucb` and that of the
+-- runner-up (NaN if there was none) are for people to read. `raw` is there if the context was
+-- mapped, the propensity if it is not 1.
+local decision = { OPEN = 1, REWARDED = 2, DEFAULTED = 3, CENSORED = 4, EXPIRED = 5 }
 
-local HEAD, TAIL = "<BBddddd", "<I4I4I4I4"
-local SLACK_MS = 60000
+local HEAD, ISSUED, CLOSED, TAIL = "<BI6d", "dd", "dI3I5", "I4I4I4ffI4"
+-- What the first byte has besides the state.
+local IN_FLAGGED, HOLDOUT, EXPLORED, UNSURE, MAPPED = 8, 16, 32, 64, 128
+local POINTER_SLACK_MS = 60000
+
+decision.ATTEMPTS = 2 ^ 24
 
 local function fetch(base, slot, id)
   return redis.call("HGET", key.decisions(base, slot), id)
+end
+
+function decision.unpack(id, slot, packed)
+  local d = { id = id, slot = slot }
+  local first, rest
+  first, d.at, d.x, rest = struct.unpack(HEAD, packed)
+  d.state, d.phase = first % 8, bit.band(first, IN_FLAGGED) > 0 and 2 or 1
+  d.holdout = bit.band(first, HOLDOUT) > 0
+  d.explored = bit.band(first, EXPLORED) > 0
+  if d.state == decision.OPEN then
+    d.bound, d.best_mean, rest = struct.unpack("<" .. ISSUED, packed, rest)
+  else
+    local after
+    d.reward, d.attempt, after, rest = struct.unpack("<" .. CLOSED, packed, rest)
+    d.closed_at = d.at + after
+  end
+  d.ball, d.position, d.arm, d.ucb, d.runner_ucb, d.runner, rest =
+    struct.unpack("<" .. TAIL, packed, rest)
+  d.propensity = 1
+  if bit.band(first, UNSURE) > 0 then
+    d.propensity, rest = struct.unpack("<d", packed, rest)
+  end
+  if bit.band(first, MAPPED) > 0 then
+    d.raw = struct.unpack("<d", packed, rest)
+  end
+  return d
+end
+
+local function pack(d)
+  local first = d.state
+    + (d.phase == 2 and IN_FLAGGED or 0)
+    + (d.holdout and HOLDOUT or 0)
+    + (d.explored and EXPLORED or 0)
+    + (d.propensity ~= 1 and UNSURE or 0)
+    + (d.raw and MAPPED or 0)
+  local middle
+  if d.state == decision.OPEN then
+    middle = struct.pack("<" .. ISSUED, d.bound, d.best_mean)
+  else
+    middle = struct.pack("<" .. CLOSED, d.reward, d.attempt, math.max(d.closed_at - d.at, 0))
+  end
+  return struct.pack(HEAD, first, d.at, d.x)
+    .. middle
+    .. struct.pack("<" .. TAIL, d.ball, d.position, d.arm, d.ucb, d.runner_ucb, d.runner)
+    .. (d.propensity ~= 1 and struct.pack("<d", d.propensity) or "")
+    .. (d.raw and struct.pack("<d", d.raw) or "")
 end
 
 function decision.find(t, id, hint, now)
@@ -23,44 +76,37 @@ function decision.find(t, id, hint, now)
   if not packed then
     return nil
   end
-  local d = { id = id, slot = slot }
-  local rest
-  d.state, d.phase, d.at, d.x, d.reward, d.bound, d.best_mean, rest = struct.unpack(HEAD, packed)
-  d.ball, d.position, d.arm, d.attempt = struct.unpack(TAIL, packed, rest)
+  local d = decision.unpack(id, slot, packed)
   if now > d.at + t.window_ms + t.retention_ms then
     return nil
   end
   return d
 end
 
-function decision.save(t, d)
-  local packed = struct.pack(
-    HEAD .. TAIL,
-    d.state,
-    d.phase,
-    d.at,
-    d.x,
-    d.reward,
-    d.bound,
-    d.best_mean,
-    d.ball,
-    d.position,
-    d.arm,
-    d.attempt
-  )
-  redis.call("HSET", key.decisions(t.base, d.slot), d.id, packed)
+local function save(t, d)
+  redis.call("HSET", key.decisions(t.base, d.slot), d.id, pack(d))
 end
 
--- Saves a new decision, to be forgotten after window and retention.
+-- When the windows of all decisions of a slot are over.
+function decision.closing_ms(t, slot)
+  return (slot + 1) * t.slot_ms + t.window_ms
+end
+
+-- Saves a new decision; its slot is due when its window is over.
 function decision.open(t, d, hint)
-  d.slot = string.format("%d", math.floor(d.at / t.slot_ms))
-  d.state, d.reward, d.attempt = decision.OPEN, 0, 0
-  decision.save(t, d)
-  -- Twice as long, or a minute longer: the clocks of two hosts that share a slot may differ.
-  local wanted_ms = t.window_ms + t.retention_ms
-  local keep_ms = wanted_ms + t.slot_ms + math.min(wanted_ms, SLACK_MS)
-  redis.call("PEXPIRE", key.decisions(t.base, d.slot), keep_ms, "NX")
+  local slot = math.floor(d.at / t.slot_ms)
+  d.slot = string.format("%d", slot)
+  d.state = decision.OPEN
+  save(t, d)
+  redis.call("ZADD", key.slots(t.base), "LT", decision.closing_ms(t, slot), d.slot)
   if d.slot ~= hint then
+    local keep_ms = t.window_ms + t.retention_ms + t.slot_ms + POINTER_SLACK_MS
     redis.call("SET", key.pointer(t.base, d.id), d.slot, "PX", keep_ms)
   end
+end
+
+-- Saves what has become of an open decision.
+function decision.close(t, d, state, now, reward, attempt)
+  d.state, d.closed_at, d.reward, d.attempt = state, now, reward or 0, attempt or 0
+  save(t, d)
 end

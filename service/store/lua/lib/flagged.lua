@@ -1,4 +1,4 @@
--- include: tenant interval ball claim
+-- include: tenant interval ball claim catalogue
 -- The flagged phase of a ball: whom to ask for a sample, what has come in, when it is full.
 --
 -- `cells` holds, for each arm of the ball, buckets + 2 numbers of 32 bits: how often the arm was
@@ -21,23 +21,51 @@ local function owed(b, buckets)
   return math.min(b.k * buckets * b.arms, 2 ^ 40)
 end
 
--- Makes the ball flagged, last in the queue of its interval. The caller saves the record.
-function flagged.enter(tenant_key, base, b, buckets, now)
-  b.phase, b.cursor, b.filled = ball.FLAGGED, 0, 0
-  b.asked = b.k > 0 and b.arms or 0
-  if b.asked > 0 then
-    local rest = b.arms % 8
-    local bits = string.rep("\255", math.floor(b.arms / 8))
-    if rest > 0 then
-      bits = bits .. string.char(256 - 2 ^ (8 - rest))
+-- As many bits as there are arms, all set.
+function flagged.all_bits(arms)
+  local rest = arms % 8
+  local bits = string.rep("\255", math.floor(arms / 8))
+  return rest > 0 and bits .. string.char(256 - 2 ^ (8 - rest)) or bits
+end
+
+local function ask_live_arms(t, b)
+  redis.call("SET", key.asked(t.base, b.id), flagged.all_bits(b.arms))
+  b.asked = b.arms
+  if t.muted > 0 then
+    local arms = redis.call("GET", key.arms(t.base, b.id))
+    for position = 0, b.arms - 1 do
+      if not catalogue.is_live(t, (struct.unpack("<I4", arms, 4 * position + 1))) then
+        ask_no_more(t.base, b, position)
+      end
     end
-    redis.call("SET", key.asked(base, b.id), bits)
   end
-  local order = tenant.count(tenant_key, "flag_order", 1)
-  redis.call("ZADD", key.flagged(base, b.depth, b.index), order, b.id)
-  flagged.refresh(base, b)
-  redis.call("ZADD", key.waiting(base), now, b.id)
-  tenant.count(tenant_key, "cells_owed", owed(b, buckets))
+end
+
+-- Makes the ball flagged, last in the queue of its interval. The caller saves the record.
+function flagged.enter(t, b, now)
+  b.phase, b.cursor, b.filled, b.asked = ball.FLAGGED, 0, 0, 0
+  if b.k > 0 then
+    ask_live_arms(t, b)
+  end
+  local order = tenant.count(t.key, "flag_order", 1)
+  redis.call("ZADD", key.flagged(t.base, b.depth, b.index), order, b.id)
+  flagged.refresh(t.base, b)
+  redis.call("ZADD", key.waiting(t.base), now, b.id)
+  tenant.count(t.key, "cells_owed", owed(b, t.buckets))
+end
+
+-- The ball's place in the queue of its interval.
+function flagged.order(base, b)
+  return tonumber(redis.call("ZSCORE", key.flagged(base, b.depth, b.index), b.id))
+end
+
+-- Forgets the samples of a ball that is no longer flagged.
+function flagged.drop_samples(base, b, buckets)
+  local leftovers = { key.asked(base, b.id), key.cells(base, b.id) }
+  for bucket = 0, buckets - 1 do
+    leftovers[#leftovers + 1] = key.samples(base, b.id, bucket)
+  end
+  redis.call("UNLINK", unpack(leftovers))
 end
 
 -- Takes the ball out of the queue of its interval.
@@ -61,24 +89,77 @@ function flagged.refresh(base, b)
   end
 end
 
--- The position of the arm to play; a full ball that waits for its split plays all in turn.
-function flagged.pick(base, b, t)
-  if b.asked == 0 then
-    return ball.next_in_turn(b)
-  end
+local function next_asked(base, b, start)
   local asked = key.asked(base, b.id)
-  local position = redis.call("BITPOS", asked, 1, b.cursor, -1, "BIT")
+  local position = redis.call("BITPOS", asked, 1, start, -1, "BIT")
   if position < 0 then
     position = redis.call("BITPOS", asked, 1, 0, -1, "BIT")
   end
-  if t.sampling == "round_robin" then -- else it stays at 0: the lowest arm is asked
-    b.cursor = (position + 1) % b.arms
+  return position, ball.arm_at(base, b, position)
+end
+
+local function first_asked(t, b, start, allowed)
+  if b.asked == 0 then
+    return nil
+  elseif allowed.every then
+    return next_asked(t.base, b, start)
   end
-  local issued = bump(base, b, position * (t.buckets + 2))
-  if issued >= t.patience * b.k * t.buckets then
-    ask_no_more(base, b, position)
+  local asked = redis.call("GET", key.asked(t.base, b.id))
+  return ball.first_from(t.base, b, start, function(arm, position)
+    local byte = string.byte(asked, math.floor(position / 8) + 1)
+    return math.floor(byte / 2 ^ (7 - position % 8)) % 2 == 1 and allowed.has(arm)
+  end)
+end
+
+-- Position and arm to play of those allowed, and whether it is asked for a sample; if none of them
+-- is, as in a full ball that waits for its split, they are played in turn.
+function flagged.pick(t, b, allowed)
+  -- Under `sequential` sampling it is always the lowest arm that is asked.
+  local start = t.sampling == "round_robin" and b.cursor or 0
+  local position, arm = first_asked(t, b, start, allowed)
+  if position then
+    return position, arm, true
   end
-  return position
+  position, arm = ball.first_from(t.base, b, b.cursor, allowed.has)
+  return position, arm, false
+end
+
+-- Notes that the arm picked is played. The caller saves the record.
+function flagged.issue(t, b, picked)
+  if not picked.asked or t.sampling == "round_robin" then
+    b.cursor = (picked.position + 1) % b.arms
+  end
+  if picked.asked then
+    local issued = bump(t.base, b, picked.position * (t.buckets + 2))
+    if issued >= t.patience * b.k * t.buckets then
+      ask_no_more(t.base, b, picked.position)
+    end
+  end
+end
+
+-- Asks an arm for samples just when it is live, short of some, and has not been asked too often.
+-- The caller saves the record.
+function flagged.settle(t, b, position, is_live)
+  if b.k == 0 then
+    return
+  end
+  local first = position * (t.buckets + 2)
+  local counts = redis.call(
+    "BITFIELD",
+    key.cells(t.base, b.id),
+    "GET",
+    "u32",
+    "#" .. first,
+    "GET",
+    "u32",
+    "#" .. first + 1
+  )
+  local wanted = counts[1] < t.patience * b.k * t.buckets and counts[2] < t.buckets
+  if not is_live or not wanted then
+    ask_no_more(t.base, b, position)
+  elseif redis.call("SETBIT", key.asked(t.base, b.id), position, 1) == 0 then
+    b.asked = b.asked + 1
+  end
 end
 
 -- Stores a sample and counts its cell; a ball that needs no samples only counts the reward.

@@ -59,19 +59,57 @@ function interval.flagged_at(base, x, deepest)
   end
 end
 
--- The best active ball at x, its score, and the best mean of a ball there; nil if there is none.
+-- Notes a ball that is up for choice: the best so far, or the second.
+function interval.consider(found, score, id)
+  if score < found.score or (found.best and score == found.score and id < found.best) then
+    found.second, found.second_score = found.best, found.score
+    found.best, found.score = id, score
+  elseif score < found.second_score then
+    found.second, found.second_score = id, score
+  end
+end
+
+-- Nothing is up for choice yet.
+function interval.nothing()
+  return { score = math.huge, second_score = math.huge }
+end
+
+-- The second ball of an interval; one of the same range if the first is one of many fresh ones.
+local function runner_up(base, depth, index)
+  local top = redis.call("ZRANGE", key.active(base, depth, index), 0, 1, "WITHSCORES")
+  if top[1] and #top[1] == 8 then
+    local first, last = struct.unpack(">I4I4", top[1])
+    if first < last then
+      return first + 1, tonumber(top[2])
+    end
+  end
+  if top[3] then
+    return struct.unpack(">I4", top[3]), tonumber(top[4])
+  end
+end
+
+-- What is up for choice at x: the best active ball, its score, the second and its score, and the
+-- best mean of a ball there; each nil if there is none.
 function interval.best_at(base, x, deepest)
-  local best, best_score, best_mean = nil, math.huge, nil
-  for _, packed in ipairs(found_at(base, "a", x, deepest)) do
+  local found, best_mean, deep = interval.nothing(), nil, 0
+  for place, packed in ipairs(found_at(base, "a", x, deepest)) do
     if packed then
       local score, id, mean = struct.unpack("<dI4d", packed)
-      if score < best_score or (best and score == best_score and id < best) then
-        best_score, best = score, id
+      if score < math.huge then
+        interval.consider(found, score, id)
+        deep = found.best == id and found.score == score and place - 1 or deep
       end
       if mean == mean then
         best_mean = math.max(best_mean or mean, mean)
       end
     end
   end
-  return best, best_score, best_mean
+  if found.best then
+    local second, score = runner_up(base, deep, interval.index(x, deep))
+    if second and second ~= found.best then
+      interval.consider(found, score, second)
+    end
+  end
+  found.best_mean = best_mean or 0 / 0
+  return found
 end

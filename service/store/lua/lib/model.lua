@@ -3,7 +3,7 @@
 -- hash; the same layout as records.py.
 local model = {}
 
-local COUNTS, NUMBERS = "<I4I4I4I4d", "<dddddddd"
+local COUNTS, NUMBERS = "<I4I4I4I4I4d", "<dddddddd"
 local FUTURE = 2
 local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE = 1e-12, 4.0, 64.0
 local LARGE_SQUARE, SURPRISE = 0.5, 25.0
@@ -13,18 +13,20 @@ local STEP = math.sqrt(2)
 function model.load(t)
   local m = {}
   local rest
-  m.step, m.cursor, m.tried, m.arms_rewarded, m.rewards, rest = struct.unpack(COUNTS, t.model)
+  m.step, m.cursor, m.tried, m.fresh, m.arms_rewarded, m.rewards, rest =
+    struct.unpack(COUNTS, t.model)
   m.total, m.first_rewards, m.variance, m.lipschitz, m.future, m.loudest, m.evidence, m.squares =
     struct.unpack(NUMBERS, t.model, rest)
   return m
 end
 
 function model.save(t, m)
-  local packed = struct.pack(
+  t.model = struct.pack(
     COUNTS .. string.sub(NUMBERS, 2),
     m.step,
     m.cursor,
     m.tried,
+    m.fresh,
     m.arms_rewarded,
     m.rewards,
     m.total,
@@ -36,7 +38,7 @@ function model.save(t, m)
     m.evidence,
     m.squares
   )
-  redis.call("HSET", t.key, "model", packed)
+  redis.call("HSET", t.key, "model", t.model)
 end
 
 -- All bounds have moved: the curves are scored again, some with each reward.

@@ -7,7 +7,7 @@ local LEAST_VARIANCE = 1e-15
 
 -- Means and variances: a filter over the balls from left to right, and what comes back.
 function posterior.estimate(m, c, widths, centres, noises)
-  local average = m.total / m.rewards
+  local average = m.total / math.max(m.rewards, 1)
   local scale = math.max(average * average, 1)
   local prior = PRIOR_VARIANCE * scale
   local steepness = STEEPNESS * m.lipschitz * STEEPNESS * m.lipschitz

@@ -1,4 +1,4 @@
--- include: interval
+-- include: interval ball
 -- The ranking of the balls of an interval.
 --
 -- The sorted set `active` has the best active ball first. A ball that has been selected or rewarded
@@ -20,9 +20,17 @@ function ranking.ucb(b, confidence)
   return b.n > 0 and b.total / b.n + b.bias + math.sqrt(confidence / b.n) or math.huge
 end
 
-local function score_of(b, confidence)
+-- The UCB that a score stands for.
+function ranking.ucb_of(score)
+  return math.abs(score) < ranking.OVERDUE and -score or math.huge
+end
+
+-- The rank of an active ball, smallest first, as the sorted set has it.
+function ranking.score(b, confidence)
   if b.n > 0 then
     return -ranking.ucb(b, confidence)
+  elseif b.selects == 0 then
+    return ranking.FRESH + b.id
   elseif b.selects < UNREWARDED_SELECTS then
     return ranking.UNREWARDED + b.selects
   end
@@ -63,10 +71,12 @@ local function rank_mean(base, b)
   redis.call("ZADD", key.means(base, b.depth, b.index), score, member(b))
 end
 
--- Ranks an active ball anew.
+-- Ranks an active ball anew; one that is asleep by its mean alone.
 function ranking.place(base, b, confidence)
-  local score = string.format("%.17g", score_of(b, confidence))
-  redis.call("ZADD", key.active(base, b.depth, b.index), score, member(b))
+  if b.phase == ball.ACTIVE then
+    local score = string.format("%.17g", ranking.score(b, confidence))
+    redis.call("ZADD", key.active(base, b.depth, b.index), score, member(b))
+  end
   if b.n > 0 then
     rank_mean(base, b)
   end
@@ -78,6 +88,34 @@ function ranking.leave(base, b)
   redis.call("ZREM", key.active(base, b.depth, b.index), member(b))
   rank_mean(base, b)
   interval.refresh(base, b.depth, b.index)
+end
+
+-- Takes a ball out of the ranking of active balls, if it is there; its mean stays.
+function ranking.drop(base, b)
+  if b.phase == ball.ACTIVE and b.n == 0 and b.selects == 0 then
+    ranking.take_fresh(base, b)
+  else
+    redis.call("ZREM", key.active(base, b.depth, b.index), member(b))
+  end
+  interval.refresh(base, b.depth, b.index)
+end
+
+-- Nothing of the ball may be played for now.
+function ranking.sleep(base, b)
+  ranking.drop(base, b)
+  b.phase = ball.ASLEEP
+  ball.save(base, b)
+end
+
+function ranking.wake(base, b, confidence)
+  b.phase = ball.ACTIVE
+  if b.n == 0 and b.selects == 0 then
+    ranking.add_range(base, b.depth, b.index, b.id, b.id)
+    interval.refresh(base, b.depth, b.index)
+  else
+    ranking.place(base, b, confidence)
+  end
+  ball.save(base, b)
 end
 
 -- Forgets the mean of a ball that is split.

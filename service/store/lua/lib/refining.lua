@@ -30,6 +30,7 @@ local function count_splits(t, c, before, next_ball)
     end
   end
   if deepest > t.depth then
+    t.depth = deepest
     redis.call("HSET", t.key, "depth", deepest)
   end
 end

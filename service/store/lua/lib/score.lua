@@ -1,4 +1,4 @@
--- include: tenant interval curve posterior
+-- include: tenant interval catalogue curve posterior
 -- What the balls of a curve may be worth at the most, as in algorithm/adaptive.py, and how they are
 -- ranked by it.
 --
@@ -8,6 +8,7 @@
 local score = {}
 
 local TRUSTED, MOVED, NEWS = 1000, 1e-4, 0.02
+local PORTION = 1000
 local log, min, sqrt = math.log, math.min, math.sqrt
 
 local function member(arm)
@@ -19,7 +20,22 @@ local function place_in(sorted_set, value, arm)
   return redis.call("ZADD", sorted_set, "CH", string.format("%.17g", -value), member(arm))
 end
 
--- Ranks a ball by its UCB.
+-- Considers these arms of an interval's ranking, in portions that fit the stack.
+function score.consider(found, ranked, arms)
+  for first = 1, #arms, PORTION do
+    local members = {}
+    for place = first, min(first + PORTION - 1, #arms) do
+      members[#members + 1] = member(arms[place])
+    end
+    for place, value in ipairs(redis.call("ZMSCORE", ranked, unpack(members))) do
+      if value then
+        interval.consider(found, tonumber(value), arms[first + place - 1])
+      end
+    end
+  end
+end
+
+-- Ranks a ball of a live arm by its UCB.
 function score.rank(t, c, place)
   local depth, index = c.depths[place], c.indexes[place]
   place_in(key.active(t.base, depth, index), c.ucbs[place], c.arm)
@@ -32,6 +48,16 @@ function score.rank_mean(t, c, place)
   if place_in(key.means(t.base, depth, index), c.means[place], c.arm) > 0 then
     interval.refresh(t.base, depth, index)
   end
+end
+
+-- Ranks a ball by its UCB again, or no longer, as its arm is live or not.
+function score.settle(t, c, place)
+  if catalogue.is_live(t, c.arm) then
+    return score.rank(t, c, place)
+  end
+  local depth, index = c.depths[place], c.indexes[place]
+  redis.call("ZREM", key.active(t.base, depth, index), member(c.arm))
+  interval.refresh(t.base, depth, index)
 end
 
 -- Takes a ball that is split out of both rankings.
@@ -126,7 +152,7 @@ function score.curve(t, m, c)
       moved[#moved + 1] = place
     end
   end
-  if #moved > 0 then
+  if #moved > 0 and catalogue.is_live(t, c.arm) then
     rank_moved(t, c, moved)
   end
   c.step, c.news, c.drift = m.step, 0, 0

@@ -34,6 +34,12 @@ function tenant.at_revision(tenant_key, revision, now)
     "span",
     "trials_active",
     "trials_flagged",
+    "muted",
+    "root_arms",
+    "arms_ever",
+    "default_reward",
+    "log_entries",
+    "comparison",
     "frozen_until_ms"
   )
   if not field[1] then
@@ -42,7 +48,7 @@ function tenant.at_revision(tenant_key, revision, now)
   if field[1] ~= revision then
     return nil, "stale"
   end
-  if not is_over(field[24], now) then
+  if not is_over(field[30], now) then
     return nil, "frozen"
   end
   return {
@@ -68,6 +74,12 @@ function tenant.at_revision(tenant_key, revision, now)
     low = tonumber(field[20]),
     span = tonumber(field[21]),
     trials = tonumber(field[22] or 0) + tonumber(field[23] or 0),
+    muted = tonumber(field[24] or 0),
+    root_arms = tonumber(field[25]),
+    arms_ever = tonumber(field[26]),
+    default = tonumber(field[27]),
+    log = tonumber(field[28]),
+    comparison = field[29],
   }
 end
 
@@ -97,7 +109,21 @@ end
 -- HINCRBYFLOAT would compute otherwise than everyone else.
 function tenant.add_to_sums(t, reward, regret_upper, regret_estimate)
   local rewards, upper, estimate = struct.unpack("<ddd", t.sums)
-  local packed =
-    struct.pack("<ddd", rewards + reward, upper + regret_upper, estimate + regret_estimate)
-  redis.call("HSET", t.key, "sums", packed)
+  t.sums = struct.pack("<ddd", rewards + reward, upper + regret_upper, estimate + regret_estimate)
+  redis.call("HSET", t.key, "sums", t.sums)
+end
+
+-- Adds to what is kept of rewards to tell the holdout's from all others: count, sum and sum of
+-- squares of each. Only while there is a holdout: both are to be of the same time.
+function tenant.compare(t, holdout, reward)
+  if t.comparison == "" then
+    return
+  end
+  local sums = { struct.unpack("<dddddd", t.comparison) }
+  local from = holdout and 3 or 0
+  for place, value in ipairs({ 1, reward, reward * reward }) do
+    sums[from + place] = sums[from + place] + value
+  end
+  t.comparison = struct.pack("<dddddd", unpack(sums, 1, 6))
+  redis.call("HSET", t.key, "comparison", t.comparison)
 end

@@ -1,34 +1,58 @@
--- include: tenant interval ranking ball flagged
+-- include: tenant interval ranking ball flagged catalogue search
 -- The paper's presets: what is played, and what becomes of a reward.
 local zooming = {}
 
--- What is played at x: arm, ball, phase, bound and best mean of the decision, and whether the ball
--- waits for its split.
-function zooming.decide(t, x, now)
-  local best, _, best_mean = interval.best_at(t.base, x, t.depth)
-  local chosen = ball.load(t.base, interval.flagged_at(t.base, x, t.depth) or best)
-  local d = { ball = chosen.id, phase = chosen.phase, bound = 1, best_mean = best_mean or 0 / 0 }
-  -- As it is met: when this very select sets the last arm aside, its reward may still complete it.
-  local due = flagged.due(t.base, chosen, now)
-  if chosen.phase == ball.FLAGGED then
-    d.position = flagged.pick(t.base, chosen, t)
+-- What would be played at x of the arms allowed: a decision, not made yet; nil if there is none.
+-- Nothing is changed, but that balls without a live arm may be put to sleep.
+function zooming.choose(t, x, allowed, now)
+  local found = interval.best_at(t.base, x, t.depth)
+  local best_mean = found.best_mean
+  local b
+  if allowed.every then
+    local id = interval.flagged_at(t.base, x, t.depth) or found.best
+    b = id and ball.load(t.base, id)
   else
-    d.position = ball.next_in_turn(chosen)
-    d.bound = math.min(ranking.ucb(chosen, t.confidence), 1)
-    if chosen.n == 0 then
-      if chosen.selects == 0 then
-        ranking.take_fresh(t.base, chosen)
-      end
-      chosen.selects = chosen.selects + 1
-      ranking.place(t.base, chosen, t.confidence)
+    b, found = search.best(t, x, allowed)
+  end
+  if not b then
+    return nil
+  end
+  local d = { ball = b.id, phase = b.phase, x = x, best_mean = best_mean, record = b }
+  d.ucb, d.runner, d.runner_ucb, d.bound = 0 / 0, 0, 0 / 0, 1
+  if b.phase == ball.FLAGGED then
+    -- As it is met: when this select sets the last arm aside, its reward may still complete it.
+    d.due = flagged.due(t.base, b, now)
+    d.position, d.arm, d.asked = flagged.pick(t, b, allowed)
+  else
+    d.position, d.arm = ball.first_from(t.base, b, b.cursor, allowed.has)
+    d.ucb = ranking.ucb(b, t.confidence)
+    d.bound = math.min(d.ucb, 1)
+    if found.second then
+      d.runner, d.runner_ucb = found.second, ranking.ucb_of(found.second_score)
     end
   end
-  ball.save(t.base, chosen)
-  d.arm = ball.arm_at(t.base, chosen, d.position)
-  return d, due
+  return d
 end
 
--- Where a decision's reward goes now; nil when the way there is forgotten.
+-- Plays what was chosen.
+function zooming.play(t, d)
+  local b = d.record
+  if b.phase == ball.FLAGGED then
+    flagged.issue(t, b, d)
+  else
+    b.cursor = (d.position + 1) % b.arms
+    if b.n == 0 then
+      if b.selects == 0 then
+        ranking.take_fresh(t.base, b)
+      end
+      b.selects = b.selects + 1
+      ranking.place(t.base, b, t.confidence)
+    end
+  end
+  ball.save(t.base, b)
+end
+
+-- Where a decision's reward goes now; nil if its arm has been retired.
 function zooming.locate(t, d)
   local b, position = ball.descendant(t.base, ball.load(t.base, d.ball), d.position, d.x)
   return b and { ball = b, position = position, id = b.id, phase = b.phase }
@@ -39,7 +63,7 @@ function zooming.credit(t, spot, d, reward, now)
   if b.phase == ball.FLAGGED then
     flagged.count(t.base, b, t, spot.position, d.x, reward)
   else
-    if b.n == 0 and b.selects == 0 then
+    if b.phase == ball.ACTIVE and b.n == 0 and b.selects == 0 then
       ranking.take_fresh(t.base, b)
     end
     b.n = b.n + 1
@@ -48,7 +72,7 @@ function zooming.credit(t, spot, d, reward, now)
       ranking.leave(t.base, b)
       tenant.count(t.key, "active", -1)
       tenant.count(t.key, "clusters_" .. b.depth, -1)
-      flagged.enter(t.key, t.base, b, t.buckets, now)
+      flagged.enter(t, b, now)
     else
       ranking.place(t.base, b, t.confidence)
     end
@@ -57,7 +81,62 @@ function zooming.credit(t, spot, d, reward, now)
   spot.phase = b.phase
 end
 
+-- The reward will never come; nothing was expected of it.
+function zooming.abandon() end
+
 -- Whether the ball is full and nobody is at work on its split.
 function zooming.due(t, spot, now)
   return flagged.due(t.base, spot.ball, now)
+end
+
+-- -- the catalogue
+
+-- A ball of its own for a new arm; its record comes from children.py.
+function zooming.add_arm(t, id, arm, record)
+  redis.call("SET", key.arms(t.base, id), struct.pack("<I4", arm))
+  redis.call("HSET", key.balls(t.base), id, record)
+  ranking.add_range(t.base, 0, 0, id, id)
+  interval.refresh(t.base, 0, 0)
+  tenant.count(t.key, "active", 1)
+  tenant.count(t.key, "clusters_0", 1)
+end
+
+local function leave_partition(t, b)
+  if b.phase == ball.FLAGGED then
+    flagged.leave(t.key, t.base, b, t.buckets)
+    flagged.drop_samples(t.base, b, t.buckets)
+  else
+    ranking.drop(t.base, b)
+    tenant.count(t.key, "active", -1)
+    tenant.count(t.key, "clusters_" .. b.depth, -1)
+  end
+  if b.n > 0 then
+    ranking.forget_mean(t.base, b)
+  end
+  redis.call("UNLINK", key.arms(t.base, b.id))
+  b.phase, b.first, b.left, b.right = ball.SPLIT, 0, 0, 0
+  ball.save(t.base, b)
+end
+
+-- Brings a ball up to date with what has become of one of its arms. Tells whether it is due for a
+-- split then.
+function zooming.settle(t, b, arm, now)
+  local function is_kept(one)
+    return catalogue.state(t, one) ~= catalogue.RETIRED
+  end
+  local function is_live(one)
+    return catalogue.is_live(t, one)
+  end
+  if not ball.first_from(t.base, b, b.cursor, is_kept) then
+    leave_partition(t, b)
+  elseif b.phase == ball.FLAGGED then
+    flagged.settle(t, b, ball.position_of(t.base, b, arm), is_live(arm))
+    ball.save(t.base, b)
+    return flagged.due(t.base, b, now)
+  elseif b.phase == ball.ASLEEP and is_live(arm) then
+    ranking.wake(t.base, b, t.confidence)
+  elseif b.phase == ball.ACTIVE and not ball.first_from(t.base, b, b.cursor, is_live) then
+    ranking.sleep(t.base, b)
+  end
+  return false
 end

@@ -1,0 +1,108 @@
+"""The catalogue of a tenant while it runs: look, add, pause, resume, retire."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from service.api.context import Context, Here, Key, clock_ms
+from service.api.problems import responses
+from service.api.schemas import MOST_ARMS, Arm, ArmChange, ArmList, ArmName, TenantName
+from service.errors import Conflict, UnknownArm
+from service.store import LIVE, PAUSED, RETIRED, Tenant
+
+router = APIRouter(prefix="/tenants/{tenant}/arms", tags=["arms"])
+
+Name = Annotated[TenantName, Path(description="The tenant's name")]
+ArmPath = Annotated[ArmName, Path(description="The arm's name")]
+
+
+@router.get("", responses=responses(401, 403, 404, 422, 503))
+async def list_arms(tenant: Name, request: Request, here: Here, key: Key) -> ArmList:
+    """The arms there are, in the order of the catalogue; retired ones are gone."""
+    request.state.tenant = tenant
+    found = await here.current_tenant(tenant, key)
+    return ArmList(tenant=tenant, arms=[_shown(found, arm) for arm in found.arms.values()])
+
+
+@router.put(
+    "/{arm}",
+    status_code=201,
+    responses=responses(401, 403, 404, 409, 422, 503) | {200: {"model": Arm}},
+)
+async def add_arm(
+    tenant: Name, arm: ArmPath, request: Request, response: Response, here: Here, key: Key
+) -> Arm:
+    """Adds an arm, last in the catalogue. One that is there already is left as it is (200)."""
+    here.require_admin(key)
+    request.state.tenant = tenant
+
+    async def step(found: Tenant) -> bool:
+        if arm in found.arms:
+            return False
+        if len(found.arm_names) >= MOST_ARMS:
+            raise Conflict(
+                f"A tenant has {MOST_ARMS} arms at the most in its life, retired ones among them; "
+                "make a new tenant."
+            )
+        await here.store.arms.add(found, arm, now_ms=clock_ms())
+        return True
+
+    if not await here.with_tenant(tenant, key, step):
+        response.status_code = 200
+    current = await here.current_tenant(tenant, key)
+    return _shown(current, _number(current, arm))
+
+
+@router.patch("/{arm}", responses=responses(401, 403, 404, 413, 422, 503))
+async def change_arm(
+    tenant: Name, arm: ArmPath, change: ArmChange, request: Request, here: Here, key: Key
+) -> Arm:
+    """Pauses an arm, or resumes it. A paused arm is not played; what is known of it stays."""
+    here.require_admin(key)
+    request.state.tenant = tenant
+    return await _change(here, tenant, arm, key, state=PAUSED if change.paused else LIVE)
+
+
+@router.delete("/{arm}", status_code=204, responses=responses(401, 403, 404, 422, 503))
+async def retire_arm(tenant: Name, arm: ArmPath, request: Request, here: Here, key: Key) -> None:
+    """Retires an arm for ever: it leaves its balls, and rewards that are still to come for it are
+    ignored. An arm of this name may be added again; it starts anew.
+    """
+    here.require_admin(key)
+    request.state.tenant = tenant
+    await _change(here, tenant, arm, key, state=RETIRED)
+
+
+async def _change(here: Context, tenant: str, arm: str, key: str | None, *, state: int) -> Arm:
+    """The change, then what follows from it for the balls that hold the arm."""
+    changed: list[int] = []
+
+    async def step(found: Tenant) -> None:
+        if changed:
+            return  # by the call before, though its reply was lost
+        number = _number(found, arm)
+        if found.arm_states[number] != state:
+            await here.store.arms.change(found, number, state=state, now_ms=clock_ms())
+        changed.append(number)
+
+    await here.with_tenant(tenant, key, step)
+
+    async def settle(found: Tenant) -> tuple[Tenant, list[int]]:
+        return found, await here.store.arms.settle(found, changed[0], now_ms=clock_ms())
+
+    current, due = await here.with_tenant(tenant, key, settle)
+    for ball in due:
+        wait_seconds = current.settings["split_wait_ms"] / 1000
+        await here.splitter.split(current, ball=ball, wait_seconds=wait_seconds)
+    return _shown(current, changed[0])
+
+
+def _number(tenant: Tenant, arm: str) -> int:
+    if arm not in tenant.arms:
+        raise UnknownArm(tenant.name, arm)
+    return tenant.arms[arm]
+
+
+def _shown(tenant: Tenant, arm: int) -> Arm:
+    state = tenant.arm_states[arm]
+    return Arm(arm=tenant.arm_names[arm], state="paused" if state == PAUSED else "live")

@@ -1,0 +1,85 @@
+"""Closes the decisions whose window is over, wherever they were made.
+
+One worker does it at a time, for all tenants; which one is settled by a key that runs out by itself
+when that worker dies. That saves work and no more: every step is safe under any number of closers,
+and what nobody closed in time, since no worker was up, is closed by the next one.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+
+from service.errors import StaleTenant, StoreUnavailable, TenantFrozen, UnknownTenant
+from service.splitter import Splitter
+from service.store import Store
+
+log = logging.getLogger("zooming")
+
+TICK_SECONDS = 1.0
+# The key outlives some ticks, so that a worker that is merely slow keeps it.
+_HELD_MS = 4_000
+# After so many steps for one tenant it is the next one's turn.
+_STEPS_AT_ONCE = 100
+
+
+class Closer:
+    """This worker's share of the closing."""
+
+    def __init__(self, store: Store, splitter: Splitter, *, clock_ms: Callable[[], int]) -> None:
+        self._store = store
+        self._splitter = splitter
+        self._clock_ms = clock_ms
+        self._token = secrets.token_hex(8)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to close, a round each second."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Leaves it to the others."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        with suppress(StoreUnavailable):
+            await self._store.decisions.let_others_close(self._token)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.close_all()
+            except StoreUnavailable as error:
+                log.warning("decisions not closed", extra={"error": str(error)})
+            except Exception:
+                log.exception("decisions not closed")
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def close_all(self) -> None:
+        """Closes all that is due, if this worker is the one to do it."""
+        due, frozen = [""], set()
+        while due and await self._store.decisions.may_close(self._token, for_ms=_HELD_MS):
+            found = await self._store.decisions.tenants_to_close(now_ms=self._clock_ms())
+            due = [name for name in found if name not in frozen]
+            for name in due:
+                try:
+                    await self._close_some(name)
+                except TenantFrozen:
+                    frozen.add(name)  # until the next round
+                except (StaleTenant, UnknownTenant):
+                    continue
+
+    async def _close_some(self, name: str) -> None:
+        tenant = await self._store.directory.get(name)
+        slot, cursor = "", "0"
+        for _ in range(_STEPS_AT_ONCE):
+            closed = await self._store.decisions.close(
+                tenant, now_ms=self._clock_ms(), slot=slot, cursor=cursor
+            )
+            if closed.due is not None:
+                await self._splitter.split(tenant, ball=closed.due, wait_seconds=TICK_SECONDS)
+            if not closed.more:
+                return
+            slot, cursor = closed.slot, closed.cursor

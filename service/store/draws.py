@@ -1,0 +1,48 @@
+"""The chances of a select: which arms are chosen uniformly, and how likely that was.
+
+Scripts know no randomness, so all of it is drawn here, before the step.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.store.tenant import Tenant
+
+_BEST, _UNIFORM, _HOLDOUT = "b", "u", "h"
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How each arm of a ranking is chosen, a letter each, and the arms drawn for it.
+
+    `share` is the probability that an arm was chosen uniformly; it would have been one of
+    `playable`.
+    """
+
+    ways: str
+    arms: bytes
+    share: float
+    playable: int
+
+
+def draw(tenant: Tenant, *, eligible: Sequence[int] | None, n: int) -> Draw:
+    """For one select; `eligible` arms are all live."""
+    playable = tenant.live if eligible is None else eligible
+    holdout, floor = tenant.settings["holdout"], tenant.settings["exploration_floor"]
+    share = holdout + (1 - holdout) * floor
+    if share == 0 or not playable:
+        return Draw(_BEST * n, b"", 0.0, len(playable))
+    if random.random() < holdout:
+        ways = _HOLDOUT * n
+    else:
+        ways = "".join(_UNIFORM if random.random() < floor else _BEST for _ in range(n))
+    arms = b"" if ways == _BEST * n else packed(random.sample(playable, min(n, len(playable))))
+    return Draw(ways, arms, share, len(playable))
+
+
+def packed(arms: Sequence[int]) -> bytes:
+    """Numbers of arms as the scripts read them."""
+    return np.array(arms, dtype="<u4").tobytes()

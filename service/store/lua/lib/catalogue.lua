@@ -1,0 +1,73 @@
+-- What has become of each arm: two bits an arm in the string `states`, all 0 while every arm is
+-- live. Numbers of arms never change; a new arm gets the next one.
+local catalogue = { LIVE = 0, PAUSED = 1, RETIRED = 2 }
+
+function catalogue.state(t, arm)
+  if t.muted == 0 then
+    return catalogue.LIVE
+  end
+  t.states = t.states or redis.call("GET", key.states(t.base)) or ""
+  local byte = string.byte(t.states, math.floor(arm / 4) + 1) or 0
+  return math.floor(byte / 4 ^ (3 - arm % 4)) % 4
+end
+
+function catalogue.is_live(t, arm)
+  return catalogue.state(t, arm) == catalogue.LIVE
+end
+
+-- Changes the state of an arm, and the counts of arms and of those that are not live.
+function catalogue.change(t, arm, state)
+  local before = catalogue.state(t, arm)
+  redis.call("BITFIELD", key.states(t.base), "SET", "u2", "#" .. arm, state)
+  local muted = (state == catalogue.LIVE and 0 or 1) - (before == catalogue.LIVE and 0 or 1)
+  t.muted = redis.call("HINCRBY", t.key, "muted", muted)
+  if state == catalogue.RETIRED then
+    t.arms = redis.call("HINCRBY", t.key, "arms", -1)
+  end
+  t.states = nil
+end
+
+-- The arms that may be played: those of the list, or all live ones if there is none, but for some.
+--
+-- `arms` is the list without those, nil for all live ones but `taken`; `count` is 0 if no arm is
+-- named either way; `every` tells that nothing is ruled out; `has` tells it of a single arm.
+function catalogue.allowed(t, listed, taken)
+  if not listed then
+    local function has(arm)
+      return not taken[arm] and catalogue.is_live(t, arm)
+    end
+    local count = 0
+    for _ in pairs(taken) do
+      count = count + 1
+    end
+    return { has = has, taken = taken, count = count, every = t.muted == 0 and count == 0 }
+  end
+  local arms, set = {}, {}
+  for _, arm in ipairs(listed) do
+    if not taken[arm] then
+      arms[#arms + 1] = arm
+      set[arm] = true
+    end
+  end
+  local function has(arm)
+    return set[arm]
+  end
+  return { arms = arms, has = has, count = #arms + 1 }
+end
+
+-- This arm and no other.
+function catalogue.only(arm)
+  return catalogue.allowed(nil, { arm }, {})
+end
+
+-- Numbers of 32 bits from a packed list; nil if it is empty.
+function catalogue.unpack(packed)
+  if packed == "" then
+    return nil
+  end
+  local arms = {}
+  for place = 1, #packed, 4 do
+    arms[#arms + 1] = struct.unpack("<I4", packed, place)
+  end
+  return arms
+end

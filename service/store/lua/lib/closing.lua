@@ -1,0 +1,51 @@
+-- include: tenant ball catalogue zooming adaptive decision ledger journal
+-- How an open decision ends: credited with a reward or a default, or without one.
+local closing = {}
+
+local NAMES = {
+  [decision.REWARDED] = "rewarded",
+  [decision.DEFAULTED] = "defaulted",
+  [decision.CENSORED] = "censored",
+  [decision.EXPIRED] = "expired",
+}
+
+function closing.rule(t)
+  return t.preset == "adaptive" and adaptive or zooming
+end
+
+local function close(t, d, state, now, reward, attempt)
+  decision.close(t, d, state, now, reward, attempt)
+  ledger.closed(t, d)
+  journal.decision(t, now, NAMES[state], d, reward)
+end
+
+-- Where a credited decision's reward went or goes; nil when nobody learns from it, since it belongs
+-- to the holdout or its arm has been retired.
+function closing.spot(t, d)
+  if d.holdout or catalogue.state(t, d.arm) == catalogue.RETIRED then
+    return nil
+  end
+  return closing.rule(t).locate(t, d)
+end
+
+-- Credits the reward and closes the decision as rewarded or defaulted.
+function closing.credit(t, d, spot, state, reward, now, attempt)
+  local bound, best_mean = d.bound, d.best_mean
+  if spot then
+    local value = tenant.to_unit(t, reward)
+    closing.rule(t).credit(t, spot, d, value, now)
+    local known_best = best_mean == best_mean and best_mean or value
+    tenant.add_to_sums(t, reward, (bound - value) * t.span, (known_best - value) * t.span)
+  end
+  tenant.compare(t, d.holdout, reward)
+  close(t, d, state, now, reward, attempt)
+end
+
+-- Closes the decision as censored or expired: nobody learns anything.
+function closing.without_reward(t, d, state, now)
+  local spot = closing.spot(t, d)
+  if spot then
+    closing.rule(t).abandon(t, spot)
+  end
+  close(t, d, state, now)
+end
