@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 
-from service.errors import StaleTenant, StoreUnavailable, UnknownTenant
+from service.errors import StaleTenant, StoreUnavailable, TenantFrozen, UnknownTenant
 from service.splitter import Splitter
 from service.store import Store
 
@@ -59,12 +59,17 @@ class Closer:
 
     async def close_all(self) -> None:
         """Closes all that is due, if this worker is the one to do it."""
-        due = [""]
+        due, frozen = [""], set()
         while due and await self._store.decisions.may_close(self._token, for_ms=_HELD_MS):
-            due = await self._store.decisions.tenants_to_close(now_ms=self._clock_ms())
+            found = await self._store.decisions.tenants_to_close(now_ms=self._clock_ms())
+            due = [name for name in found if name not in frozen]
             for name in due:
-                with suppress(StaleTenant, UnknownTenant):
+                try:
                     await self._close_some(name)
+                except TenantFrozen:
+                    frozen.add(name)  # until the next round
+                except (StaleTenant, UnknownTenant):
+                    continue
 
     async def _close_some(self, name: str) -> None:
         tenant = await self._store.directory.get(name)

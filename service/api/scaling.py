@@ -18,7 +18,7 @@ async def scale_of(
     scale = tenant.context_scale
     if not isinstance(scale, Auto):
         return scale
-    found = scale.scale(await here.store.gather(tenant, contexts))
+    found = scale.scale(await here.store.gather(tenant, contexts, now_ms=now_ms))
     if isinstance(found, Quantiles):
         settings = {"context_scale": found.setting()}
         await here.store.directory.revise(tenant, settings=settings, now_ms=now_ms)

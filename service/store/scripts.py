@@ -17,6 +17,7 @@ from service.store import keys
 
 STEPS = (
     "add_arm",
+    "adopt",
     "censor",
     "change_arm",
     "claim",
@@ -24,6 +25,7 @@ STEPS = (
     "create",
     "delete",
     "forget",
+    "freeze",
     "gather",
     "publish",
     "revise",
@@ -33,6 +35,7 @@ STEPS = (
     "stage",
     "stats",
     "sweep",
+    "thaw",
 )
 _INCLUDE = "-- include:"
 

@@ -3,9 +3,10 @@
 Times are arguments, so tests run in invented time. Every step is safe to repeat.
 """
 
+import asyncio
 import secrets
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from service.store.connection import Connection, Observer, ServerState
 from service.store.decisions import Decisions
 from service.store.directory import Directory
 from service.store.draws import draw, packed
+from service.store.exporting import Export
+from service.store.importing import Import, finish_imports
 from service.store.partition import PartitionBall, read_partition
 from service.store.records import BallRecord
 from service.store.tenant import Tenant
@@ -173,11 +176,18 @@ class Store:
         )
         return str(self.directory.fresh(tenant, reply)[0])
 
-    async def gather(self, tenant: Tenant, contexts: Sequence[float]) -> list[float]:
+    async def gather(
+        self, tenant: Tenant, contexts: Sequence[float], *, now_ms: int
+    ) -> list[float]:
         """Notes contexts for the scale that is being learned; those noted before them."""
         packed_contexts = struct.pack(f"<{len(contexts)}d", *contexts)
         reply = await self._connection.step(
-            "gather", tenant.key, tenant.revision, packed_contexts, tenant.contexts_to_gather
+            "gather",
+            tenant.key,
+            tenant.revision,
+            packed_contexts,
+            tenant.contexts_to_gather,
+            now_ms,
         )
         seen = self.directory.fresh(tenant, reply)[1]
         return list(struct.unpack(f"<{len(seen) // 8}d", seen))
@@ -250,6 +260,30 @@ class Store:
 
     async def _split_step(self, step: str, tenant: Tenant, *args: Any) -> list[Any]:
         return await self._connection.step(step, tenant.key, tenant.incarnation, *args)
+
+    # -- whole tenants
+
+    async def export(self, tenant: Tenant, *, clock_ms: Callable[[], int]) -> AsyncGenerator[bytes]:
+        """The lines of an export; the tenant is frozen when this returns, until they are taken."""
+        export = Export(self._connection, tenant, clock_ms=clock_ms)
+        await export.begin()
+        return export.lines()
+
+    async def import_tenant(self, name: str, *, lines: AsyncIterator[bytes]) -> Tenant:
+        """A new tenant from the lines of an export; if anything is wrong, nothing is left of it."""
+        importing = Import(self._connection, name)
+        try:
+            tenant = await importing.stage(lines)
+            await self.directory.adopt(tenant)
+        except BaseException:
+            await asyncio.shield(importing.discard())
+            raise
+        await importing.finish()
+        return await self.directory.read(name)
+
+    async def finish_imports(self) -> None:
+        """Gives back what was left by imports that were cut short, once they are given up."""
+        await finish_imports(self._connection)
 
     # -- the partition
 

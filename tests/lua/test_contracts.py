@@ -13,7 +13,8 @@ from service.algorithm import Config, Interval
 from service.store import BallRecord, Store, keys, scripts
 from service.store.children import ball_record
 from service.store.tenant import LIVE, PAUSED, RETIRED
-from tests.support.engine import NOW_MS, Engine, config_of, counters_of, new_engine
+from tests.support.engine import NOW_MS, Engine, config_of, counters_of, new_engine, new_name
+from tests.support.transfer import export, import_file
 
 BODY: dict[str, Any] = {
     "arms": 6,
@@ -152,7 +153,7 @@ async def _play_a_curve(store: Store) -> None:
     """A tenant of the preset `adaptive`, until all its arms are tried."""
     made = await new_engine(store, {"arms": 3} | LEDGER)
     learning = await new_engine(store, {"arms": 1, "context_scale": {"kind": "auto"}})
-    await store.gather(learning.tenant, [1.0, 2.0])
+    await store.gather(learning.tenant, [1.0, 2.0], now_ms=NOW_MS)
     await made.change_arm(2, PAUSED)
     await made.add_arm("another")
     for trial in range(20):
@@ -209,8 +210,11 @@ async def _whole_life(url: str) -> None:
         for decision_id in late:
             await made.reward(decision_id, 0.4)
         await counters_of(store, made.tenant)
+        await store.gather(made.tenant, [0.5], now_ms=NOW_MS)
         await store.directory.revise(made.tenant, settings={"split_wait_ms": 0}, now_ms=NOW_MS)
-        await store.directory.delete(made.tenant)
+        copied = await import_file(store, new_name(), await export(store, made.tenant))
+        for tenant in (made.tenant, copied):
+            await store.directory.delete(tenant)
         for state in (PAUSED, RETIRED):
             made = await new_engine(store, BODY | {"arms": 2})
             await made.reward((await made.select(0.5)).decision_id, 0.5)

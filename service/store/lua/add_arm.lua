@@ -11,7 +11,7 @@
 -- ARGV[4]  the ball's packed record; "" under the preset `adaptive`
 -- ARGV[5]  now, ms
 -- Derived  catalogue balls arms path active means waiting curve log
--- Returns  {"added"} {"stale"} {"unknown_tenant"}
+-- Returns  {"added"} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(log balls)
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
@@ -23,7 +23,7 @@ local now = tonumber(ARGV[5])
 if redis.call("HGET", tenant_key, "revision") == next_revision then
   return { "added" }
 end
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end

@@ -12,7 +12,7 @@
 -- Derived  balls forward arms states path active means flagged waiting asked cells samples claims
 --          curve decisions slots ledger log
 -- Returns  {"more", slot, where to go on in it, ball due for a split before that or ""}
---          {"idle", when the next slot is due, ms, or ""} {"stale"} {"unknown_tenant"}
+--          {"idle", when the next slot is due, ms, or ""} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     a reward's, MOST_CLOSED times
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
@@ -22,7 +22,7 @@ local cursor = ARGV[4]
 local MOST_CLOSED = 16
 local READ_AT_ONCE = 100
 
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end

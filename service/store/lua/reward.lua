@@ -15,7 +15,7 @@
 --          curve decisions pointer ledger log
 -- Returns  {"applied", ball credited, its phase, ball due for a split or ""}
 --          {"duplicate"} {"conflict", the reward that stands} {"censored"} {"ignored"} {"late"}
---          {"unknown_decision"} {"stale"} {"unknown_tenant"}
+--          {"unknown_decision"} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(depth + log balls); under the preset `adaptive` O(log balls) for each ball of three
 --          curves
 local tenant_key = KEYS[1]
@@ -26,7 +26,7 @@ local reward = tonumber(ARGV[4])
 local now = tonumber(ARGV[5])
 local attempt = tonumber(ARGV[6])
 
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end

@@ -23,7 +23,7 @@
 --          waiting decisions pointer slots ledger log
 -- Returns  {"selected", issued at in ms, ball due for a split or "", then for each decision arm,
 --          ball, phase, propensity in 17 digits}
---          {"conflict"} {"none_eligible"} {"stale"} {"unknown_tenant"}
+--          {"conflict"} {"none_eligible"} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(depth + log balls); with eligible or paused arms O(arms named · depth), or O(balls
 --          that are passed by); all for each arm wanted
 local tenant_key = KEYS[1]
@@ -40,7 +40,7 @@ local drawn = catalogue.unpack(ARGV[10])
 local uniform_share = tonumber(ARGV[11])
 local playable = tonumber(ARGV[12])
 
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end
