@@ -130,15 +130,15 @@ class Store:
     async def select(self, tenant: Tenant, wanted: Wanted, *, now_ms: int) -> Selected:
         """The arms to play."""
         call = _select_call(tenant, wanted, now_ms=now_ms)
-        reply = await self._connection.step("select", *call)
+        reply = await self._connection.step("select", *call, rule=tenant.rule)
         return _selected(wanted.decision_id, self.directory.fresh(tenant, reply))
 
     async def select_all(
         self, wanted: Sequence[tuple[Tenant, Wanted]], *, now_ms: int
     ) -> list[Selected]:
-        """The same for each, in one round trip."""
+        """The same for each, in one round trip; all tenants are of the same preset."""
         calls = [_select_call(*one, now_ms=now_ms) for one in wanted]
-        replies = await self._connection.same_step("select", calls)
+        replies = await self._connection.same_step("select", calls, rule=wanted[0][0].rule)
         return [
             _selected(one.decision_id, self.directory.fresh(tenant, reply))
             for (tenant, one), reply in zip(wanted, replies, strict=True)
@@ -149,13 +149,13 @@ class Store:
     ) -> Rewarded:
         """Credits the reward, once."""
         call = _reward_call(tenant, decision_id, reward, now_ms=now_ms, attempt=new_attempt())
-        reply = await self._connection.step("reward", *call)
+        reply = await self._connection.step("reward", *call, rule=tenant.rule)
         return _rewarded(self.directory.fresh(tenant, reply))
 
     async def reward_all(
         self, given: Sequence[tuple[Tenant, str, float]], *, now_ms: int, attempt: int
     ) -> list[Rewarded]:
-        """The same for each tenant, decision id and reward, in one round trip.
+        """The same for each decision id and reward; all tenants are of the same preset.
 
         With the same `attempt` again, what was applied is told as `applied` once more.
         """
@@ -163,7 +163,7 @@ class Store:
             _reward_call(*one, now_ms=now_ms, attempt=(attempt + number) % _ATTEMPTS)
             for number, one in enumerate(given)
         ]
-        replies = await self._connection.same_step("reward", calls)
+        replies = await self._connection.same_step("reward", calls, rule=given[0][0].rule)
         return [
             _rewarded(self.directory.fresh(tenant, reply))
             for (tenant, *_), reply in zip(given, replies, strict=True)
@@ -171,9 +171,9 @@ class Store:
 
     async def censor(self, tenant: Tenant, *, decision_id: str, now_ms: int) -> str:
         """Closes a decision unlearned: `censored`, `conflict`, `late` or `unknown_decision`."""
-        reply = await self._connection.step(
-            "censor", tenant.key, tenant.revision, decision_id, tenant.slot_of(decision_id), now_ms
-        )
+        slot = tenant.slot_of(decision_id)
+        call = tenant.key, tenant.revision, decision_id, slot, now_ms
+        reply = await self._connection.step("censor", *call, rule=tenant.rule)
         return str(self.directory.fresh(tenant, reply)[0])
 
     async def gather(

@@ -82,10 +82,11 @@ def test_script_is_short(step: str) -> None:
     assert len(text_of(step).splitlines()) <= 120
 
 
+@pytest.mark.parametrize("rule", scripts.RULES)
 @pytest.mark.parametrize("step", scripts.STEPS)
-def test_every_library_that_a_step_uses_is_included(step: str) -> None:
+def test_every_library_that_a_step_uses_is_included(step: str, rule: str) -> None:
     """The linter cannot see this, since the libraries' names are known to it everywhere."""
-    composed = scripts.compose(step)
+    composed = scripts.compose(step, rule)
     for library in (files("service.store") / "lua" / "lib").iterdir():
         name = library.name.removesuffix(".lua")
         used = re.search(rf"(?<![\w.\"]){name}\.\w+\(", composed)
@@ -100,13 +101,13 @@ def test_the_steps_touch_just_the_keys_that_their_headers_list(
     given: dict[str, set[int]] = defaultdict(set)
     call = scripts.call
 
-    async def watched(client: Any, step: str, *, key: str, args: tuple[Any, ...]) -> list[Any]:
+    async def watched(client: Any, step: str, *, args: tuple[Any, ...], **more: Any) -> list[Any]:
         given[step].add(len(args))
-        return await call(client, step, key=key, args=args)
+        return await call(client, step, args=args, **more)
 
     monkeypatch.setattr(scripts, "call", watched)
     # An unknown SHA has each step sent as text, so that the monitor shows whose commands follow.
-    monkeypatch.setattr(scripts, "_sha", lambda _: "0" * 40)
+    monkeypatch.setattr(scripts, "_sha", lambda *_: "0" * 40)
     with raw.monitor() as monitor:
         asyncio.run(_whole_life(store_url))
         raw_end = redis.Redis.from_url(store_url)

@@ -1,4 +1,4 @@
--- include: tenant catalogue adaptive journal
+-- include: tenant catalogue rule journal
 --
 -- Pauses, resumes or retires an arm. Under the paper's presets its balls are settled afterwards.
 --
@@ -28,9 +28,7 @@ if not t then
   return { refusal }
 end
 catalogue.change(t, arm, state)
-if t.preset == "adaptive" then
-  adaptive.settle(t, arm)
-end
+rule.arm_changed(t, arm)
 journal.arm(t, now, EVENTS[state], arm)
 redis.call("HSET", tenant_key, "revision", next_revision)
 return { "changed" }

@@ -1,4 +1,4 @@
--- include: tenant decision closing
+-- include: tenant rule decision closing
 --
 -- Closes some decisions whose window is over, with the default reward if there is one, or forgets
 -- those whose retention is over.
@@ -54,7 +54,7 @@ for place = 1, #found[2], 2 do
     if t.default and (spot or d.holdout) then
       closing.credit(t, d, spot, decision.DEFAULTED, t.default, now)
       tenant.count(tenant_key, d.holdout and "rewards_holdout" or "rewards_defaulted", 1)
-      if spot and closing.rule(t).due(t, spot, now) then
+      if spot and rule.due(t, spot, now) then
         return { "more", slot, cursor, spot.id }
       end
     else

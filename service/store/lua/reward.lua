@@ -1,4 +1,4 @@
--- include: tenant ball catalogue decision closing
+-- include: tenant ball rule decision closing
 --
 -- Credits a reward to its decision's ball, in the phase that the ball is in now.
 --
@@ -65,5 +65,5 @@ end
 if not spot then
   return { "applied", d.ball, ball.PHASE[d.phase], "" }
 end
-local due = closing.rule(t).due(t, spot, now)
+local due = rule.due(t, spot, now)
 return { "applied", spot.id, ball.PHASE[spot.phase], due and spot.id or "" }

@@ -1,4 +1,4 @@
--- include: tenant ball catalogue zooming adaptive decision ledger journal closing
+-- include: tenant ball catalogue rule decision ledger journal
 --
 -- Chooses the arms to play at a context, best first, and records the decisions.
 --
@@ -72,7 +72,6 @@ if known then
   return reply
 end
 
-local rule = closing.rule(t)
 local taken = {}
 
 -- What is chosen in this place: the best, or one that was drawn and is not taken yet.

@@ -101,6 +101,9 @@ function zooming.add_arm(t, id, arm, record)
   tenant.count(t.key, "clusters_0", 1)
 end
 
+-- Its balls are settled one by one, after this.
+function zooming.arm_changed() end
+
 local function leave_partition(t, b)
   if b.phase == ball.FLAGGED then
     flagged.leave(t.key, t.base, b, t.buckets)
