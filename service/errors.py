@@ -19,8 +19,8 @@ ZoomingError
     ├── Conflict           409
     │   └── Exists         there is such a tenant already
     ├── Late               410
-    └── Invalid            422
-        └── BadExport      what was to be imported is no export, or not all of it
+    ├── Invalid            422
+    └── BadExport          422
 """
 
 from typing import ClassVar
@@ -172,8 +172,14 @@ class Invalid(Refusal):
     status = 422
     title = "The request is not valid"
 
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
 
-class BadExport(Invalid):
+
+class BadExport(Refusal):
     """What was to be imported is no export, or not all of it."""
 
+    status = 422
     title = "This cannot be imported"

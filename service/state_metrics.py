@@ -155,8 +155,8 @@ _FAMILIES = (
     _Family(
         GaugeMetricFamily,
         "zooming_decisions",
-        "Decisions that are remembered: open (a reward is awaited), rewarded, expired (none came). "
-        "Right to within 1/120 of window and retention.",
+        "Decisions that are remembered: open (a reward is awaited), rewarded, defaulted, "
+        "censored, expired (none came). Right to within 1/120 of window and retention.",
         lambda stats: stats.decisions,
         "state",
     ),

@@ -25,7 +25,7 @@ async def list_arms(tenant: Name, request: Request, here: Here, key: Key) -> Arm
 
 
 @router.put(
-    "/{arm}",
+    "/{arm:path}",
     status_code=201,
     responses=responses(401, 403, 404, 409, 422, 503) | {200: {"model": Arm}},
 )
@@ -47,13 +47,13 @@ async def add_arm(
         await here.store.arms.add(found, arm, now_ms=clock_ms())
         return True
 
-    if not await here.with_tenant(tenant, key, step):
+    if not await here.with_current_tenant(tenant, key, step):
         response.status_code = 200
     current = await here.current_tenant(tenant, key)
     return _shown(current, _number(current, arm))
 
 
-@router.patch("/{arm}", responses=responses(401, 403, 404, 413, 422, 503))
+@router.patch("/{arm:path}", responses=responses(401, 403, 404, 413, 422, 503))
 async def change_arm(
     tenant: Name, arm: ArmPath, change: ArmChange, request: Request, here: Here, key: Key
 ) -> Arm:
@@ -63,7 +63,7 @@ async def change_arm(
     return await _change(here, tenant, arm, key, state=PAUSED if change.paused else LIVE)
 
 
-@router.delete("/{arm}", status_code=204, responses=responses(401, 403, 404, 422, 503))
+@router.delete("/{arm:path}", status_code=204, responses=responses(401, 403, 404, 422, 503))
 async def retire_arm(tenant: Name, arm: ArmPath, request: Request, here: Here, key: Key) -> None:
     """Retires an arm for ever: it leaves its balls, and rewards that are still to come for it are
     ignored. An arm of this name may be added again; it starts anew.
@@ -85,7 +85,7 @@ async def _change(here: Context, tenant: str, arm: str, key: str | None, *, stat
             await here.store.arms.change(found, number, state=state, now_ms=clock_ms())
         changed.append(number)
 
-    await here.with_tenant(tenant, key, step)
+    await here.with_current_tenant(tenant, key, step)
 
     async def settle(found: Tenant) -> tuple[Tenant, list[int]]:
         return found, await here.store.arms.settle(found, changed[0], now_ms=clock_ms())

@@ -1,6 +1,6 @@
 """`/select` and `/reward`: a context enters here, becomes one step in the store, is answered."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
@@ -48,8 +48,9 @@ async def select(body: SelectRequest, request: Request, here: Here, key: Key) ->
     request.state.tenant, request.state.decision_id = body.tenant, decision_id
 
     async def step(tenant: Tenant) -> tuple[Tenant, Wanted, store.Selected]:
-        scale = await scale_of(here, tenant, [body.context], now_ms=now_ms)
-        wanted = _wanted(tenant, body, decision_id, scale=scale)
+        (wanted,) = await _all_wanted(
+            here, tenant, [decision_id], [body], places=[""], now_ms=now_ms
+        )
         return tenant, wanted, await here.store.select(tenant, wanted, now_ms=now_ms)
 
     tenant, wanted, selected = await here.with_tenant(body.tenant, key, step)
@@ -74,12 +75,8 @@ async def select_batch(body: SelectBatch, request: Request, here: Here, key: Key
     ids = [item.decision_id or new_decision_id(now_ms) for item in body.items]
 
     async def step(tenant: Tenant) -> tuple[Tenant, list[Wanted], list[store.Selected]]:
-        contexts = [item.context for item in body.items]
-        scale = await scale_of(here, tenant, contexts, now_ms=now_ms)
-        wanted = [
-            _wanted(tenant, item, decision_id, scale=scale)
-            for decision_id, item in zip(ids, body.items, strict=True)
-        ]
+        places = (f"items.{number}." for number in range(len(ids)))
+        wanted = await _all_wanted(here, tenant, ids, body.items, places=places, now_ms=now_ms)
         calls = [(tenant, one) for one in wanted]
         return tenant, wanted, await here.store.select_all(calls, now_ms=now_ms)
 
@@ -138,21 +135,47 @@ async def reward_batch(body: RewardBatch, request: Request, here: Here, key: Key
     return Rewards(items=items)
 
 
-def _wanted(tenant: Tenant, item: SelectItem, decision_id: str, *, scale: Scale) -> Wanted:
+async def _all_wanted(
+    here: Context,
+    tenant: Tenant,
+    ids: Sequence[str],
+    items: Sequence[SelectItem],
+    *,
+    places: Iterable[str],
+    now_ms: int,
+) -> list[Wanted]:
+    """What is asked for in the store's terms; refused only by what the tenant is now."""
+    scale = await scale_of(here, tenant, [item.context for item in items], now_ms=now_ms)
     try:
-        x = scale(item.context)
+        return [
+            _wanted(tenant, item, decision_id, scale=scale, where=where)
+            for decision_id, item, where in zip(ids, items, places, strict=True)
+        ]
+    except Invalid:
+        await here.confirm(tenant)
+        raise
+
+
+def _wanted(
+    tenant: Tenant, item: SelectItem, decision_id: str, *, scale: Scale, where: str
+) -> Wanted:
+    try:
+        # -0.0 is a legal way to write 0; elsewhere it would be another context.
+        context = item.context + 0.0
+        x = scale(context)
     except OutsideScale as error:
-        raise Invalid(f"context: {error}") from error
+        raise Invalid(f"{where}context", str(error)) from error
     eligible = None
     if item.eligible is not None:
         unknown = next((arm for arm in item.eligible if arm not in tenant.arms), None)
         if unknown is not None:
             raise Invalid(
-                f"eligible: there is no arm '{unknown}'; see GET /tenants/{tenant.name}/arms."
+                f"{where}eligible",
+                f"There is no arm '{unknown}'; see GET /tenants/{tenant.name}/arms.",
             )
         named = {tenant.arms[arm] for arm in item.eligible}
         eligible = sorted(arm for arm in named if tenant.arm_states[arm] == LIVE)
-    raw = None if isinstance(scale, Unit) else item.context
+    raw = None if isinstance(scale, Unit) else context
     return Wanted(decision_id=decision_id, x=x, raw=raw, eligible=eligible, n=item.n)
 
 

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from service.api.schemas import FieldError, Problem
-from service.errors import Refusal, StoreUnavailable, TenantFrozen, Unauthenticated
+from service.errors import Invalid, Refusal, StoreUnavailable, TenantFrozen, Unauthenticated
 
 log = logging.getLogger("zooming")
 
@@ -63,7 +63,10 @@ def install(app: FastAPI) -> None:
 async def _refused(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refusal)
     headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else None
-    return problem(error.status, error.title, error.detail, headers=headers)
+    errors = None
+    if isinstance(error, Invalid):
+        errors = [FieldError(field=error.field, message=error.message)]
+    return problem(error.status, error.title, error.detail, errors=errors, headers=headers)
 
 
 async def _store_unavailable(request: Request, error: Exception) -> JSONResponse:

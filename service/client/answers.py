@@ -37,8 +37,8 @@ class Selection:
     phase: str
     propensity: float
     expires_at: datetime
-    context: float | None = None
-    mapped_context: float | None = None
+    context: float
+    mapped_context: float
     ranking: list["Selection"] = field(default_factory=list)  # best first, when n > 1
 
 
@@ -105,7 +105,7 @@ class Decision:
     expires_at: datetime
     closed_at: datetime | None
     reward: float | None
-    ball: dict[str, Any]
+    ball: dict[str, Any] | None
     why: dict[str, Any]
 
 
@@ -130,13 +130,14 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantState:
-    """A tenant's configuration and counters; its keys are shown to the admin alone."""
+    """A tenant's configuration and counters, for the admin its keys, with a holdout its uplift."""
 
     tenant: str
     created_at: datetime
     config: dict[str, Any]
     counters: dict[str, int | float]
     keys: list[Key] | None = None
+    uplift: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

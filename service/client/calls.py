@@ -76,7 +76,7 @@ class TenantConfig(TenantChanges, total=False):
     reward_range: Sequence[float]
     reward_window_seconds: float
     retention_seconds: float
-    context_scale: dict[str, Any] | str
+    context_scale: dict[str, Any]
 
 
 def _new_id() -> str:
@@ -89,6 +89,8 @@ class SelectItem:
 
     context: float
     decision_id: str = field(default_factory=_new_id)
+    eligible: Sequence[str] | None = None
+    n: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -299,9 +299,8 @@ def _select_call(tenant: Tenant, wanted: Wanted, *, now_ms: int) -> tuple[Any, .
         tenant.revision,
         wanted.decision_id,
         tenant.slot_of(wanted.decision_id),
-        # -0.0 is a legal way to write the left end; in a script it would name keys of its own.
-        _digits(wanted.x + 0.0),
-        "" if wanted.raw is None else _digits(wanted.raw + 0.0),
+        _digits(wanted.x),
+        "" if wanted.raw is None else _digits(wanted.raw),
         now_ms,
         wanted.n,
         b"" if wanted.eligible is None else packed(wanted.eligible),

@@ -28,6 +28,13 @@ ROUTES = {
     "DELETE /tenants/{tenant}": "admin",
     "GET /tenants/{tenant}": "tenant",
     "GET /tenants/{tenant}/partition": "tenant",
+    "GET /tenants/{tenant}/log": "tenant",
+    "GET /tenants/{tenant}/arms": "tenant",
+    "PUT /tenants/{tenant}/arms/{arm}": "admin",
+    "PATCH /tenants/{tenant}/arms/{arm}": "admin",
+    "DELETE /tenants/{tenant}/arms/{arm}": "admin",
+    "GET /decisions/{tenant}/{decision_id}": "tenant",
+    "POST /decisions/{tenant}/{decision_id}/censor": "tenant",
     "POST /select": "tenant",
     "POST /reward": "tenant",
     "POST /select/batch": "tenant",
@@ -43,6 +50,7 @@ SUCCESS = {
     "POST /tenants/{tenant}/import": 201,
     "DELETE /tenants/{tenant}": 204,
     "DELETE /tenants/{tenant}/keys/{key_id}": 204,
+    "DELETE /tenants/{tenant}/arms/{arm}": 204,
 }
 # Kind of key -> the answer where the admin's, or the tenant's, is wanted; 0 is success.
 ANSWERS = {
@@ -88,6 +96,7 @@ def use(service: Service, made: Made, route: str, *, key: str | None) -> httpx.R
     bodies: dict[str, Any] = {
         "PUT /tenants/{tenant}": CONFIG,
         "PATCH /tenants/{tenant}": {"split_wait_ms": 5},
+        "PATCH /tenants/{tenant}/arms/{arm}": {"paused": True},
         "POST /select": {"tenant": made.name, "context": 0.5},
         "POST /reward": {"tenant": made.name, "decision_id": made.decision_id, "reward": 1.0},
         "POST /select/batch": {"tenant": made.name, "items": [{"context": 0.5}]},
@@ -96,7 +105,7 @@ def use(service: Service, made: Made, route: str, *, key: str | None) -> httpx.R
             "items": [{"decision_id": made.decision_id, "reward": 1.0}],
         },
     }
-    path = path.format(tenant=made.name, key_id=made.key_id)
+    path = path.format(tenant=made.name, key_id=made.key_id, arm="1", decision_id=made.decision_id)
     return call(service, method, path, bodies.get(route), key=key)
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from service.api.change_schemas import KeyRequest, TenantChanges
 from service.api.decision_schemas import RewardBatch, RewardRequest, SelectBatch, SelectRequest
-from service.api.schemas import TenantConfig
+from service.api.schemas import ArmChange, TenantConfig
 from tests.api.calls import (
     CONFIG,
     assert_problem,
@@ -30,6 +30,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "PUT /tenants/new": TenantConfig,
     "PATCH /tenants/known": TenantChanges,
     "POST /tenants/known/keys": KeyRequest,
+    "PATCH /tenants/known/arms/1": ArmChange,
     "POST /select": SelectRequest,
     "POST /reward": RewardRequest,
     "POST /select/batch": SelectBatch,
@@ -83,6 +84,7 @@ def good_bodies(service: Service) -> dict[str, dict[str, Any]]:
         "PUT /tenants/new": CONFIG,
         "PATCH /tenants/known": {"split_wait_ms": 5},
         "POST /tenants/known/keys": {"expires_in_seconds": 60},
+        "PATCH /tenants/known/arms/1": {"paused": True},
         "POST /select": {"tenant": tenant, "context": 0.5},
         "POST /reward": {"tenant": tenant, "decision_id": decision_id, "reward": 1.0},
         "POST /select/batch": {"tenant": tenant, "items": [{"context": 0.5}]},

@@ -7,7 +7,16 @@ import pytest
 import redis
 
 from service.algorithm import AdaptiveLearner
-from tests.api.calls import CONFIG, assert_problem, call, create, decide, reward, select
+from tests.api.calls import (
+    CONFIG,
+    assert_problem,
+    call,
+    content_of,
+    create,
+    decide,
+    reward,
+    select,
+)
 from tests.support.engine import learner_for, new_name
 from tests.support.servers import Service
 
@@ -134,10 +143,10 @@ def test_an_invalid_item_is_named_and_nothing_is_taken(
     service: Service, raw: "redis.Redis"
 ) -> None:
     tenant = create(service)
-    before = {key: raw.type(key) for key in raw.scan_iter(count=1000)}
+    before = content_of(raw)
     body = {"tenant": tenant, "items": [{"context": 0.5}, {"context": 1.5}]}
     assert_problem(call(service, "POST", "/select/batch", body), 422, "items.1.context")
-    assert {key: raw.type(key) for key in raw.scan_iter(count=1000)} == before
+    assert content_of(raw) == before
     counters = call(service, "GET", f"/tenants/{tenant}").json()["counters"]
     assert counters["trials_flagged"] == 0
 

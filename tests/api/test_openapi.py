@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import service.api
+from service.api.schemas import MOST_ARMS
 from tests.api.calls import (
     ADMIN_KEY,
     CONFIG,
@@ -24,6 +25,12 @@ PUT, READ, PATCH, DELETE = (
 NEW_KEY, REVOKE = "POST /tenants/{tenant}/keys", "DELETE /tenants/{tenant}/keys/{key_id}"
 EXPORT, IMPORT = "GET /tenants/{tenant}/export", "POST /tenants/{tenant}/import"
 LIST, PARTITION = "GET /tenants", "GET /tenants/{tenant}/partition"
+LOG, ARMS = "GET /tenants/{tenant}/log", "GET /tenants/{tenant}/arms"
+ADD, CHANGE, RETIRE = (
+    f"{method} /tenants/{{tenant}}/arms/{{arm}}" for method in ("PUT", "PATCH", "DELETE")
+)
+LOOK = "GET /decisions/{tenant}/{decision_id}"
+CENSOR = "POST /decisions/{tenant}/{decision_id}/censor"
 SELECT, REWARD = "POST /select", "POST /reward"
 SELECTS, REWARDS = "POST /select/batch", "POST /reward/batch"
 
@@ -56,6 +63,24 @@ PROVOCATIONS: list[tuple[str, int, str, Any]] = [
     (IMPORT, 422, "/tenants/copy/import", {}),
     (PARTITION, 404, "/tenants/nobody/partition", None),
     (PARTITION, 422, "/tenants/Nobody/partition", None),
+    (LOG, 404, "/tenants/nobody/log", None),
+    (LOG, 422, "/tenants/shop/log?after=now", None),
+    (ARMS, 404, "/tenants/nobody/arms", None),
+    (ARMS, 422, "/tenants/Nobody/arms", None),
+    (ADD, 404, "/tenants/nobody/arms/a", None),
+    (ADD, 409, "/tenants/crowded/arms/one%20more", None),
+    (ADD, 422, f"/tenants/shop/arms/{'a' * 129}", None),
+    (CHANGE, 404, "/tenants/shop/arms/nobody", {"paused": True}),
+    (CHANGE, 413, "/tenants/shop/arms/1", TOO_LARGE),
+    (CHANGE, 422, "/tenants/shop/arms/1", {}),
+    (RETIRE, 404, "/tenants/shop/arms/nobody", None),
+    (RETIRE, 422, f"/tenants/shop/arms/{'a' * 129}", None),
+    (LOOK, 404, "/decisions/shop/nothing", None),
+    (LOOK, 422, "/decisions/Shop/mine", None),
+    (CENSOR, 404, "/decisions/shop/nothing/censor", None),
+    (CENSOR, 409, "/decisions/shop/mine/censor", None),
+    (CENSOR, 410, "/decisions/hasty/mine/censor", None),
+    (CENSOR, 422, "/decisions/Shop/mine/censor", None),
     (SELECT, 404, "/select", SELECT_BODY | {"tenant": "nobody"}),
     (SELECT, 409, "/select", {"tenant": "shop", "context": 0.6, "decision_id": "mine"}),
     (SELECT, 413, "/select", TOO_LARGE),
@@ -82,6 +107,13 @@ GOOD_CALLS: dict[str, tuple[str, Any]] = {
     EXPORT: ("/tenants/shop/export", None),
     IMPORT: ("/tenants/copy/import", {}),
     PARTITION: ("/tenants/shop/partition", None),
+    LOG: ("/tenants/shop/log", None),
+    ARMS: ("/tenants/shop/arms", None),
+    ADD: ("/tenants/shop/arms/new", None),
+    CHANGE: ("/tenants/shop/arms/1", {"paused": True}),
+    RETIRE: ("/tenants/shop/arms/1", None),
+    LOOK: ("/decisions/shop/mine", None),
+    CENSOR: ("/decisions/shop/mine/censor", None),
     SELECT: ("/select", SELECT_BODY),
     REWARD: ("/reward", REWARD_BODY),
     SELECTS: ("/select/batch", SELECTS_BODY),
@@ -112,7 +144,7 @@ def routes_there_are() -> set[str]:
     for module in pkgutil.iter_modules(service.api.__path__):
         router = getattr(importlib.import_module(f"service.api.{module.name}"), "router", None)
         for route in router.routes if router else ():
-            found |= {f"{method} {route.path}" for method in route.methods}
+            found |= {f"{method} {route.path_format}" for method in route.methods}
     return found
 
 
@@ -122,6 +154,7 @@ def set_the_stage(running: Service) -> None:
     create(running, "full", key=ADMIN_KEY)
     assert call(running, "POST", "/tenants/full/keys", key=ADMIN_KEY).status_code == 201
     create(running, "hasty", key=ADMIN_KEY, reward_window_seconds=0.001)
+    create(running, "crowded", key=ADMIN_KEY, arms=MOST_ARMS, similarity={"kind": "none"}, grid=1)
     for tenant in ("shop", "hasty"):
         body = {"tenant": tenant, "context": 0.5, "decision_id": "mine"}
         assert call(running, "POST", "/select", body, key=ADMIN_KEY).status_code == 200

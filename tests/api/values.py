@@ -48,6 +48,14 @@ def _items(good: dict[str, Any]) -> list[str]:
     return [*NO_TEXT, "null", *map(json.dumps, lists)]
 
 
+CHANGEABLE = {
+    "default_reward": [*NO_NUMBER, "1000000.1", "-1000000.1"],
+    "exploration_floor": [*NO_COEFFICIENT, "null", "1.0000000000000002"],
+    "holdout": [*NO_COEFFICIENT, "null", "1.0000000000000002"],
+    "log_entries": [*_count(10**8, least=0), "null"],
+    "split_wait_ms": [*_count(60_000, least=0), "null"],
+}
+
 BAD: dict[str, dict[str, list[str]]] = {
     "PUT /tenants/new": {
         "arms": [
@@ -79,11 +87,21 @@ BAD: dict[str, dict[str, list[str]]] = {
             *(*NO_TEXT, "null", "1", "[]", "[0]", "[0, 1, 2]", '["0", "1"]', "[0, null]"),
             *("[0, 0]", "[1, 0]", "[0, 1e-7]", "[0, 1000001]", "[-1000001, 0]", "[0, true]"),
         ],
+        "context_scale": [
+            *(*NO_TEXT, "null", '"unit"', '{"kind": null}', '{"kind": "Unit"}'),
+            *('{"kind": "linear"}', '{"kind": "linear", "low": 1, "high": 1}'),
+            *('{"kind": "linear", "low": 0, "high": NaN}', '{"kind": "unit", "more": 1}'),
+            *('{"kind": "linear", "low": 0, "high": 1, "outside": "drop"}',),
+            *('{"kind": "quantiles", "values": [1, 1]}', '{"kind": "quantiles", "values": []}'),
+            *('{"kind": "quantiles", "values": [1, "2"]}', '{"kind": "auto", "contexts": 9}'),
+            *('{"kind": "auto", "contexts": 10001}', '{"kind": "auto", "contexts": null}'),
+        ],
         "reward_window_seconds": NO_SECONDS,
         "retention_seconds": NO_SECONDS,
-        "split_wait_ms": [*_count(60_000, least=0), "null"],
+        **CHANGEABLE,
     },
-    "PATCH /tenants/known": {"split_wait_ms": [*_count(60_000, least=0), "null"]},
+    "PATCH /tenants/known": CHANGEABLE,
+    "PATCH /tenants/known/arms/1": {"paused": [*NO_TEXT[:4], '"true"', "1", "null", "[]", "{}"]},
     "POST /tenants/known/keys": {
         "expires_in_seconds": [text for text in NO_SECONDS if text != "null"]
     },
@@ -94,6 +112,11 @@ BAD: dict[str, dict[str, list[str]]] = {
             *(*NO_TEXT, '""', '"a b"', '"a\\n"', '"a:b"', '"a}"', '"é"', '"\\u0000"'),
             json.dumps("a" * 65),
         ],
+        "eligible": [
+            *(*NO_TEXT, "1", "[]", '["nobody"]', '["0", "nobody"]', '["0", 1]', '["0", null]'),
+            *('[["0"]]', '[""]', json.dumps(["a" * 129])),
+        ],
+        "n": [*_count(100), "null"],
     },
     "POST /reward": {
         "tenant": NO_TENANT,
@@ -132,5 +155,14 @@ GOOD: dict[str, list[str]] = {
     "reward_range": ["[0, 1]", "[-1e6, 1e6]", "[0, 0.000001]", "[-0.0, 5]"],
     "reward_window_seconds": ["1e-9", str(YEAR_AND_A_DAY)],
     "retention_seconds": ["1e-9", str(YEAR_AND_A_DAY)],
+    "context_scale": [
+        *('{"kind": "unit"}', '{"kind": "auto"}', '{"kind": "auto", "contexts": 10000}'),
+        *('{"kind": "linear", "low": -1e100, "high": 1e100}', '{"kind": "auto", "contexts": 10}'),
+        *('{"kind": "quantiles", "values": [-1e100, 1e100]}',),
+    ],
+    "default_reward": ["null", "-1000000", "1000000", "-0.0"],
+    "exploration_floor": ["0", "-0.0", "1", "5e-324"],
+    "holdout": ["0", "-0.0", "1", "5e-324"],
+    "log_entries": ["0", "100000000"],
     "split_wait_ms": ["0", "-0", "60000"],
 }

@@ -60,6 +60,10 @@ ANSWERS = [
     (answers.TenantState, schemas.TenantState),
     (answers.Key, schemas.KeyState),
     (answers.NewKey, change_schemas.KeyCreated),
+    (answers.Decision, decision_schemas.DecisionState),
+    (answers.Censored, decision_schemas.Censored),
+    (answers.Arms, schemas.ArmList),
+    (answers.Arm, schemas.Arm),
     (answers.Ball, schemas.Ball),
     (answers.Partition, schemas.Partition),
 ]

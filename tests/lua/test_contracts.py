@@ -152,6 +152,8 @@ def _touched_kinds(monitor: Any) -> dict[str, set[str]]:
 async def _play_a_curve(store: Store) -> None:
     """A tenant of the preset `adaptive`, until all its arms are tried."""
     made = await new_engine(store, {"arms": 3} | LEDGER)
+    learning = await new_engine(store, {"arms": 1, "context_scale": {"kind": "auto"}})
+    await store.gather(learning.tenant, [1.0, 2.0], now_ms=NOW_MS)
     await made.change_arm(2, PAUSED)
     await made.add_arm("another")
     for trial in range(20):

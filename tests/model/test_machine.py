@@ -105,7 +105,8 @@ class TenantMachine(RuleBasedStateMachine):
     def select(self, x: float, data: st.DataObject) -> Any:
         arms = list(self.engine.tenant.arms.values())
         eligible = None
-        if arms and data.draw(st.booleans(), "eligible"):
+        restricted: bool = data.draw(st.booleans(), "restricted")
+        if arms and restricted:
             named = data.draw(st.sets(st.sampled_from(arms), min_size=1), "arms")
             eligible = sorted(arm for arm in named if self.engine.tenant.arm_states[arm] == LIVE)
         name = f"d{len(self.model.decisions)}-{self.now_ms}-{self.closed}"
@@ -255,7 +256,7 @@ class TenantMachine(RuleBasedStateMachine):
 def test_any_sequence_of_calls(store_url: str, preset: str) -> None:
     """Against the model, with all invariants after each step."""
     machine = type("Machine", (TenantMachine,), {"url": store_url, "body": BODIES[preset]})
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=EXAMPLES,

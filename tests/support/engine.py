@@ -3,6 +3,7 @@
 import json
 import random
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -17,7 +18,8 @@ from service.api.schemas import TenantConfig
 from service.splitter import Splitter
 from service.store import Rewarded, Store, Tenant, Wanted, new_decision_id
 
-NOW_MS = 1_700_000_000_000
+# The time at which all begins; not long ago, or services on the same store would close decisions.
+NOW_MS = time.time_ns() // 1_000_000
 
 
 def new_name() -> str:

@@ -242,7 +242,7 @@ def test_without_a_horizon_the_future_grows_with_the_past() -> None:
     assert made.future == FIRST_FUTURE
     played(made, zigzag(5, noise=0.1), 1000)
     assert made.future == FUTURE * 1024
-    assert {curve.step for curve in made.curves} == {made.step}
+    assert {curve.step for curve in made.curves.values()} == {made.step}
 
 
 ENVIRONMENTS = {

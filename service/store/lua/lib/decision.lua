@@ -12,7 +12,7 @@ local decision = { OPEN = 1, REWARDED = 2, DEFAULTED = 3, CENSORED = 4, EXPIRED 
 local HEAD, ISSUED, CLOSED, TAIL = "<BI6d", "dd", "dI3I5", "I4I4I4ffI4"
 -- What the first byte has besides the state.
 local IN_FLAGGED, HOLDOUT, EXPLORED, UNSURE, MAPPED = 8, 16, 32, 64, 128
-local POINTER_SLACK_MS = 60000
+local SLACK_MS = 60000
 
 decision.ATTEMPTS = 2 ^ 24
 
@@ -100,7 +100,9 @@ function decision.open(t, d, hint)
   save(t, d)
   redis.call("ZADD", key.slots(t.base), "LT", decision.closing_ms(t, slot), d.slot)
   if d.slot ~= hint then
-    local keep_ms = t.window_ms + t.retention_ms + t.slot_ms + POINTER_SLACK_MS
+    -- Twice as long, or a minute longer: the clocks of two hosts may differ.
+    local wanted_ms = t.window_ms + t.retention_ms
+    local keep_ms = wanted_ms + t.slot_ms + math.min(wanted_ms, SLACK_MS)
     redis.call("SET", key.pointer(t.base, d.id), d.slot, "PX", keep_ms)
   end
 end
