@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from service.closer import Closer
 from service.embedded import PrivateStore
 from service.errors import TenantFrozen
 from service.splitter import children_of
@@ -175,6 +176,27 @@ def test_a_change_meanwhile_spoils_the_export(store_url: str, what: str) -> None
             await directory.delete(tenant)
         taken += [some async for some in lines]
         assert "error" in last_line(b"".join(taken))
+
+    on_an_engine(store_url, check)
+
+
+def test_whoever_closes_decisions_leaves_a_frozen_tenant_alone(store_url: str) -> None:
+    """And goes on with the others, and with this one afterwards."""
+
+    async def check(made: Engine) -> None:
+        store, tenant = made.store, made.tenant
+        await (await new_engine(store, BODY)).select(0.5)
+        over_ms = NOW_MS + tenant.window_ms + 2 * tenant.slot_ms
+        closer = Closer(store, made.splitter, clock_ms=lambda: over_ms)
+        lines = await store.export(tenant, clock_ms=lambda: over_ms)
+        await anext(lines)
+        before = await kept(store_url, tenant)
+        await closer.close_all()
+        assert await store.decisions.tenants_to_close(now_ms=over_ms) == [tenant.name]
+        assert await kept(store_url, tenant) == before
+        await lines.aclose()
+        await closer.close_all()
+        assert await store.decisions.tenants_to_close(now_ms=over_ms) == []
 
     on_an_engine(store_url, check)
 
