@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from service.closer import Closer
 from service.embedded import PrivateStore
 from service.errors import TenantFrozen
 from service.splitter import children_of
@@ -141,7 +142,8 @@ def test_a_dead_exporter_holds_nobody_up_for_long(store_url: str) -> None:
             await made.select(0.5)
         made.clock[0] += FREEZE_MS
         await made.select(0.5)
-        file = await export(made.store, made.tenant)
+        lines = await made.store.export(made.tenant, clock_ms=lambda: made.clock[0])
+        file = b"".join([some async for some in lines])
         tenant = await import_file(made.store, new_name(), file)
         assert not [name for name in await kept(store_url, tenant) if name.startswith("frozen")]
 
@@ -175,6 +177,30 @@ def test_a_change_meanwhile_spoils_the_export(store_url: str, what: str) -> None
             await directory.delete(tenant)
         taken += [some async for some in lines]
         assert "error" in last_line(b"".join(taken))
+
+    on_an_engine(store_url, check)
+
+
+def test_whoever_closes_decisions_leaves_a_frozen_tenant_alone(
+    both_stores: dict[str, str],
+) -> None:
+    """And goes on with the others, and with this one afterwards."""
+    store_url = both_stores["redis"]  # where no service is at work that would close them
+
+    async def check(made: Engine) -> None:
+        store, tenant = made.store, made.tenant
+        await (await new_engine(store, BODY)).select(0.5)
+        over_ms = NOW_MS + tenant.window_ms + 2 * tenant.slot_ms
+        closer = Closer(store, made.splitter, clock_ms=lambda: over_ms)
+        lines = await store.export(tenant, clock_ms=lambda: over_ms)
+        await anext(lines)
+        before = await kept(store_url, tenant)
+        await closer.close_all()
+        assert await store.decisions.tenants_to_close(now_ms=over_ms) == [tenant.name]
+        assert await kept(store_url, tenant) == before
+        await lines.aclose()
+        await closer.close_all()
+        assert await store.decisions.tenants_to_close(now_ms=over_ms) == []
 
     on_an_engine(store_url, check)
 
