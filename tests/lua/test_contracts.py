@@ -209,7 +209,7 @@ async def _whole_life(url: str) -> None:
         for decision_id in late:
             await made.reward(decision_id, 0.4)
         await counters_of(store, made.tenant)
-        await store.directory.revise(made.tenant, settings={"split_wait_ms": 0}, now_ms=NOW_MS)
+        await store.directory.revise(made.tenant, settings={"log_entries": 0}, now_ms=NOW_MS)
         await store.directory.delete(made.tenant)
         for state in (PAUSED, RETIRED):
             made = await new_engine(store, BODY | {"arms": 2})
