@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from service.errors import StaleTenant, StoreUnavailable, TenantFrozen, UnknownTenant
 from service.splitter import Splitter
-from service.store import Store
+from service.store import Store, Tenant
 
 log = logging.getLogger("zooming")
 
@@ -59,27 +59,34 @@ class Closer:
 
     async def close_all(self) -> None:
         """Closes all that is due, if this worker is the one to do it."""
-        due, frozen = [""], set()
-        while due and await self._store.decisions.may_close(self._token, for_ms=_HELD_MS):
-            found = await self._store.decisions.tenants_to_close(now_ms=self._clock_ms())
-            due = [name for name in found if name not in frozen]
-            for name in due:
-                try:
-                    await self._close_some(name)
-                except TenantFrozen:
-                    frozen.add(name)  # until the next round
-                except (StaleTenant, UnknownTenant):
-                    continue
+        moves = True
+        while moves and await self._store.decisions.may_close(self._token, for_ms=_HELD_MS):
+            due = await self._store.decisions.tenants_to_close(now_ms=self._clock_ms())
+            moves = any([await self._close_some(name) for name in due])
 
-    async def _close_some(self, name: str) -> None:
-        tenant = await self._store.directory.get(name)
+    async def _close_some(self, name: str) -> bool:
+        """Whether it is worth another try at once; one tenant's trouble is not the others'."""
+        try:
+            return await self._close_steps(await self._store.directory.get(name))
+        except StaleTenant:
+            return True
+        except (TenantFrozen, UnknownTenant):
+            return False  # being exported, or deleted, perhaps by a worker that died at it
+        except StoreUnavailable as error:
+            if error.kind != "refused":
+                raise
+            log.error("decisions not closed", extra={"tenant": name, "error": str(error)})
+            return False
+
+    async def _close_steps(self, tenant: Tenant) -> bool:
         slot, cursor = "", "0"
-        for _ in range(_STEPS_AT_ONCE):
+        for step in range(_STEPS_AT_ONCE):
             closed = await self._store.decisions.close(
                 tenant, now_ms=self._clock_ms(), slot=slot, cursor=cursor
             )
             if closed.due is not None:
                 await self._splitter.split(tenant, ball=closed.due, wait_seconds=TICK_SECONDS)
             if not closed.more:
-                return
+                return step > 0
             slot, cursor = closed.slot, closed.cursor
+        return True

@@ -59,8 +59,9 @@ class SelectBatch(Strict):
 class Choice(BaseModel):
     """An arm to play, and the id under which its reward is awaited.
 
-    `propensity` is the probability with which this arm was chosen; `mapped_context` is where the
-    context lies on the scale from 0 to 1 on which everything is learned.
+    `propensity` is the probability with which this arm was chosen, in a ranking given the arms
+    above it; `mapped_context` is where the context lies on the scale from 0 to 1 on which
+    everything is learned.
     """
 
     decision_id: str

@@ -20,7 +20,7 @@ from service.api.decision_schemas import (
 from service.api.problems import responses
 from service.api.schemas import TenantName
 from service.api.tenants import shown_ball
-from service.errors import Conflict, Late, UnknownDecision
+from service.errors import Conflict, Late, UnknownDecision, UnknownTenant
 from service.store import DecisionRecord, PartitionBall, Tenant
 
 router = APIRouter(tags=["decisions"])
@@ -34,6 +34,7 @@ After = Annotated[
         description="The `id` of the last line read; the log from its beginning if left out",
     ),
 ]
+LogPage = list[tuple[str, dict[str, str]]]
 _READ_AT_ONCE = 500
 _PHASES = {"1": "active", "2": "flagged"}
 
@@ -91,19 +92,28 @@ async def read_log(
     """
     request.state.tenant = tenant
     found = await here.current_tenant(tenant, key)
-    first = await here.store.decisions.log(found, after=after, count=_READ_AT_ONCE)
-    return StreamingResponse(_log_lines(here, found, first), media_type="application/x-ndjson")
+    first = await _log_page(here, found, after=after)
+    return StreamingResponse(_log_lines(here, *first), media_type="application/x-ndjson")
 
 
-async def _log_lines(
-    here: Context, tenant: Tenant, entries: list[tuple[str, dict[str, str]]]
-) -> AsyncIterator[str]:
+async def _log_lines(here: Context, tenant: Tenant, entries: LogPage) -> AsyncIterator[str]:
     while entries:
         yield "".join(json.dumps(_event(tenant, *entry)) + "\n" for entry in entries)
         last, _ = entries[-1]
         if len(entries) < _READ_AT_ONCE:
             return
-        entries = await here.store.decisions.log(tenant, after=last, count=_READ_AT_ONCE)
+        tenant, entries = await _log_page(here, tenant, after=last)
+
+
+async def _log_page(here: Context, tenant: Tenant, *, after: str) -> tuple[Tenant, LogPage]:
+    """Some entries, and the tenant with all arms that they name: some may have been added since."""
+    entries = await here.store.decisions.log(tenant, after=after, count=_READ_AT_ONCE)
+    if any(int(fields["arm"]) >= len(tenant.arm_names) for _, fields in entries):
+        incarnation = tenant.incarnation
+        tenant = await here.store.directory.read(tenant.name)
+        if tenant.incarnation != incarnation:
+            raise UnknownTenant(tenant.name)
+    return tenant, entries
 
 
 def _event(tenant: Tenant, entry: str, fields: dict[str, str]) -> dict[str, Any]:

@@ -37,24 +37,28 @@ class Decisions:
         self, tenant: Tenant, decision_id: str, *, now_ms: int
     ) -> tuple[DecisionRecord, PartitionBall | None] | None:
         """A decision and its ball as it is now, if that is still there; `None` if it is unknown."""
-        packed = await self._packed(tenant, decision_id)
-        record = DecisionRecord.unpack(packed) if packed else None
+        record = await self._record(tenant, decision_id, tenant.slot_of(decision_id), now_ms=now_ms)
+        if record is None:
+            async with self._connection.in_time():
+                pointer = keys.derived(tenant.base, "pointer", decision_id)
+                slot = await self._connection.client.get(pointer)
+            found = "" if slot is None else slot.decode()
+            record = await self._record(tenant, decision_id, found, now_ms=now_ms)
+        return None if record is None else (record, await self._ball_of(tenant, record))
+
+    async def _record(
+        self, tenant: Tenant, decision_id: str, slot: str, *, now_ms: int
+    ) -> DecisionRecord | None:
+        """What a slot has of the decision, unless that is past."""
+        if not slot:
+            return None
+        async with self._connection.in_time():
+            decisions = keys.derived(tenant.base, "decisions", slot)
+            packed = await self._connection.client.hget(decisions, decision_id)
+        record = None if packed is None else DecisionRecord.unpack(packed)
         if record is None or now_ms > record.at_ms + tenant.window_ms + tenant.retention_ms:
             return None
-        return record, await self._ball_of(tenant, record)
-
-    async def _packed(self, tenant: Tenant, decision_id: str) -> bytes | None:
-        client, base = self._connection.client, tenant.base
-        slot = tenant.slot_of(decision_id)
-        async with self._connection.in_time():
-            found = slot and await client.hget(keys.derived(base, "decisions", slot), decision_id)
-            if not found:
-                pointed = await client.get(keys.derived(base, "pointer", decision_id))
-                if pointed is None:
-                    return None
-                decisions = keys.derived(base, "decisions", pointed.decode())
-                found = await client.hget(decisions, decision_id)
-        return found or None
+        return record
 
     async def _ball_of(self, tenant: Tenant, record: DecisionRecord) -> PartitionBall | None:
         if tenant.settings["preset"] == "adaptive":

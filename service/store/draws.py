@@ -18,13 +18,14 @@ _BEST, _UNIFORM, _HOLDOUT = "b", "u", "h"
 class Draw:
     """How each arm of a ranking is chosen, a letter each, and the arms drawn for it.
 
-    `share` is the probability that an arm was chosen uniformly; it would have been one of
-    `playable`.
+    All of them are the holdout's with the probability `holdout`; else each is chosen uniformly,
+    from those of the `playable` ones that are left, with the probability `floor`.
     """
 
     ways: str
     arms: bytes
-    share: float
+    holdout: float
+    floor: float
     playable: int
 
 
@@ -32,15 +33,12 @@ def draw(tenant: Tenant, *, eligible: Sequence[int] | None, n: int) -> Draw:
     """For one select; `eligible` arms are all live."""
     playable = tenant.live if eligible is None else eligible
     holdout, floor = tenant.settings["holdout"], tenant.settings["exploration_floor"]
-    share = holdout + (1 - holdout) * floor
-    if share == 0 or not playable:
-        return Draw(_BEST * n, b"", 0.0, len(playable))
     if random.random() < holdout:
         ways = _HOLDOUT * n
     else:
         ways = "".join(_UNIFORM if random.random() < floor else _BEST for _ in range(n))
     arms = b"" if ways == _BEST * n else packed(random.sample(playable, min(n, len(playable))))
-    return Draw(ways, arms, share, len(playable))
+    return Draw(ways, arms, holdout, floor, len(playable))
 
 
 def packed(arms: Sequence[int]) -> bytes:

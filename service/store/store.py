@@ -306,7 +306,8 @@ def _select_call(tenant: Tenant, wanted: Wanted, *, now_ms: int) -> tuple[Any, .
         b"" if wanted.eligible is None else packed(wanted.eligible),
         drawn.ways,
         drawn.arms,
-        _digits(drawn.share),
+        _digits(drawn.holdout),
+        _digits(drawn.floor),
         drawn.playable,
     )
 

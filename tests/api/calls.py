@@ -63,6 +63,30 @@ def reward(service: Service, tenant: str, decision_id: str, value: float = 1.0) 
     return call(service, "POST", "/reward", body)
 
 
+def look(service: Service, tenant: str, decision_id: str) -> httpx.Response:
+    """The answer to a look at a decision."""
+    return call(service, "GET", f"/decisions/{tenant}/{decision_id}")
+
+
+def censor(service: Service, tenant: str, decision_id: str) -> httpx.Response:
+    """The answer to a censoring."""
+    return call(service, "POST", f"/decisions/{tenant}/{decision_id}/censor")
+
+
+def state_of(service: Service, tenant: str, decision_id: str) -> str:
+    """What has become of a decision."""
+    answer = look(service, tenant, decision_id)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["state"])
+
+
+def log_of(service: Service, tenant: str, after: str = "") -> list[dict[str, Any]]:
+    """The events of the decision log."""
+    answer = call(service, "GET", f"/tenants/{tenant}/log?after={after}")
+    assert answer.status_code == 200, answer.text
+    return [strict_json(line) for line in answer.text.splitlines()]
+
+
 def assert_problem(answer: httpx.Response, status: int, *names: str) -> None:
     """The answer is a problem of this status that names these fields."""
     assert answer.status_code == status, answer.text

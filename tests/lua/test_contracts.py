@@ -212,7 +212,7 @@ async def _whole_life(url: str) -> None:
             await made.reward(decision_id, 0.4)
         await counters_of(store, made.tenant)
         await store.gather(made.tenant, [0.5], now_ms=NOW_MS)
-        await store.directory.revise(made.tenant, settings={"split_wait_ms": 0}, now_ms=NOW_MS)
+        await store.directory.revise(made.tenant, settings={"log_entries": 0}, now_ms=NOW_MS)
         copied = await import_file(store, new_name(), await export(store, made.tenant))
         for tenant in (made.tenant, copied):
             await store.directory.delete(tenant)

@@ -17,8 +17,9 @@
 --          the holdout
 -- ARGV[10] arms drawn uniformly from those that may be played, as many as are wanted or as there
 --          are, packed in 32 bits each; "" if all letters are "b"
--- ARGV[11] how likely an arm is chosen uniformly, 17 digits
--- ARGV[12] how many arms may be played
+-- ARGV[11] how likely all arms are chosen for the holdout, 17 digits
+-- ARGV[12] how likely an arm is chosen uniformly otherwise, 17 digits
+-- ARGV[13] how many arms may be played
 -- Derived  path balls arms catalogue states active means flagged asked cells claims forward curve
 --          waiting decisions pointer slots ledger log
 -- Returns  {"selected", issued at in ms, ball due for a split or "", then for each decision arm,
@@ -37,8 +38,9 @@ local wanted = tonumber(ARGV[7])
 local eligible = catalogue.unpack(ARGV[8])
 local ways = ARGV[9]
 local drawn = catalogue.unpack(ARGV[10])
-local uniform_share = tonumber(ARGV[11])
-local playable = tonumber(ARGV[12])
+local holdout_share = tonumber(ARGV[11])
+local floor = tonumber(ARGV[12])
+local playable = tonumber(ARGV[13])
 
 local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
@@ -73,6 +75,8 @@ if known then
 end
 
 local taken = {}
+-- How likely this is of the holdout, by the arms in the places before.
+local held = holdout_share
 
 -- What is chosen in this place: the best, or one that was drawn and is not taken yet.
 local function choose(place)
@@ -93,7 +97,9 @@ local function choose(place)
   end
   if d then
     local left = playable - place + 1
-    d.propensity = uniform_share / left + (d.arm == best.arm and 1 - uniform_share or 0)
+    local by_rule = floor / left + (d.arm == best.arm and 1 - floor or 0)
+    d.propensity = held / left + (1 - held) * by_rule
+    held = held / left / d.propensity
   end
   return d
 end

@@ -16,10 +16,6 @@ local SLACK_MS = 60000
 
 decision.ATTEMPTS = 2 ^ 24
 
-local function fetch(base, slot, id)
-  return redis.call("HGET", key.decisions(base, slot), id)
-end
-
 function decision.unpack(id, slot, packed)
   local d = { id = id, slot = slot }
   local first, rest
@@ -66,21 +62,21 @@ local function pack(d)
     .. (d.raw and struct.pack("<d", d.raw) or "")
 end
 
+-- What a slot has of the decision, unless that is past.
+local function recall(t, id, slot, now)
+  local packed = redis.call("HGET", key.decisions(t.base, slot), id)
+  local d = packed and decision.unpack(id, slot, packed)
+  return d and now <= d.at + t.window_ms + t.retention_ms and d or nil
+end
+
+-- One that is past must not hide another that was made under its id since.
 function decision.find(t, id, hint, now)
-  local slot = hint
-  local packed = hint ~= "" and fetch(t.base, hint, id)
-  if not packed then
-    slot = redis.call("GET", key.pointer(t.base, id))
-    packed = slot and fetch(t.base, slot, id)
+  local d = hint ~= "" and recall(t, id, hint, now)
+  if d then
+    return d
   end
-  if not packed then
-    return nil
-  end
-  local d = decision.unpack(id, slot, packed)
-  if now > d.at + t.window_ms + t.retention_ms then
-    return nil
-  end
-  return d
+  local slot = redis.call("GET", key.pointer(t.base, id))
+  return slot and recall(t, id, slot, now) or nil
 end
 
 local function save(t, d)

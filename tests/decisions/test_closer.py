@@ -1,0 +1,83 @@
+"""The closer, where something is wrong with one of the tenants."""
+
+import asyncio
+from typing import Any
+
+from service.closer import Closer
+from service.store import keys
+from service.store.scripts import compose
+from tests.support.engine import NOW_MS, Engine, counters_of, engine, new_engine
+
+BODY: dict[str, Any] = {"arms": 2, "reward_window_seconds": 1, "default_reward": 0.5}
+IN_TIME_SECONDS = 5
+
+
+async def close(made: Engine) -> None:
+    """One round of a new closer."""
+    closer = Closer(made.store, made.splitter, clock_ms=lambda: made.clock[0])
+    async with asyncio.timeout(IN_TIME_SECONDS):
+        await closer.close_all()
+
+
+def test_a_deletion_that_was_cut_short_keeps_no_closer_busy(store_url: str, raw: Any) -> None:
+    """The tenant is unknown, but still on the list, with decisions that are due."""
+
+    async def run() -> None:
+        async with engine(store_url, BODY) as made:
+            other = await new_engine(made.store, BODY)
+            for one in (made, other):
+                await one.select(0.3)
+            name, incarnation = made.tenant.name, made.tenant.incarnation
+            raw.sadd(keys.DELETIONS, f"{name} {incarnation}")
+            raw.eval(compose("delete"), 1, made.tenant.key, incarnation)
+            made.clock[0] += 5000
+            await close(made)
+            counters = await counters_of(made.store, other.tenant)
+            assert counters["rewards_defaulted"] == 1
+            await made.store.directory.finish_deletions()
+
+    asyncio.run(run())
+
+
+def test_a_tenant_that_cannot_be_closed_does_not_stop_the_others(store_url: str, raw: Any) -> None:
+    """Whatever the order in which they come."""
+
+    async def run() -> None:
+        async with engine(store_url, BODY) as made:
+            engines = [made, *[await new_engine(made.store, BODY) for _ in range(4)]]
+            for one in engines:
+                await one.select(0.3)
+            broken = engines[2]
+            slot = str(NOW_MS // broken.tenant.slot_ms)
+            decisions = keys.derived(broken.tenant.base, "decisions", slot)
+            raw.hset(decisions, "no record", "at all")
+            made.clock[0] += 5000
+            await close(made)
+            for one in engines:
+                counters = await counters_of(made.store, one.tenant)
+                assert counters["rewards_defaulted"] == 1 or one is broken
+            raw.hdel(decisions, "no record")
+            await close(made)
+            counters = await counters_of(made.store, broken.tenant)
+            assert counters["rewards_defaulted"] == 1
+
+    asyncio.run(run())
+
+
+def test_a_tenant_that_was_changed_is_closed_in_the_same_round(store_url: str) -> None:
+    """Though this worker remembers it as it was."""
+
+    async def run() -> None:
+        async with engine(store_url, BODY) as made:
+            await made.select(0.3)
+            other = await made.store.directory.read(made.tenant.name)
+            async with engine(store_url, BODY) as elsewhere:
+                await elsewhere.store.directory.revise(
+                    other, settings={"default_reward": 0.25}, now_ms=NOW_MS
+                )
+            made.clock[0] += 5000
+            await close(made)
+            stats = await made.store.directory.stats(made.tenant, now_ms=made.clock[0])
+            assert stats.reward_sum == 0.25
+
+    asyncio.run(run())
