@@ -1,0 +1,56 @@
+"""Changes of the catalogue that meet splits, readers and deaths: the audit finds all in order."""
+
+import asyncio
+from typing import Any
+
+import redis
+
+from service.splitter import children_of
+from service.store import RETIRED, keys
+from tests.support.engine import engine
+
+PAPER: dict[str, Any] = {"preset": "simulation", "horizon": 1000, "noise": 0.0}
+ALONE = PAPER | {"arms": 3, "similarity": {"kind": "none"}, "flag_coefficient": 0.0}
+
+
+def test_a_ball_whose_arms_are_retired_while_it_is_split_stays_gone(store_url: str) -> None:
+    """The worker that claimed it finds the claim lost, and publishes nothing."""
+
+    async def run() -> None:
+        async with engine(store_url, ALONE) as made:
+            store, now = made.store, made.clock[0]
+            played = await made.select_only(0.3)
+            rewarded = await store.reward(
+                made.tenant, decision_id=played.decision_id, reward=1.0, now_ms=now
+            )
+            ball, before = rewarded.due, made.tenant
+            assert ball is not None
+            claim = await store.claim(before, ball=ball, token="mine", now_ms=now)
+            assert claim.record is not None
+            arms, samples = await store.read_ball(before, ball=ball, record=claim.record)
+            children = children_of(before, record=claim.record, arms=arms, samples=samples)
+            await made.change_arm(played.arm, RETIRED)
+            first = await store.stage(before, ball=ball, token="mine", children=children)
+            assert first is None or not await store.publish(
+                before, ball=ball, token="mine", first=first, children=children
+            )
+            partition = await store.partition(made.tenant)
+            assert all(played.arm not in one.arms for one in partition)
+
+    asyncio.run(run())
+
+
+def test_the_arms_of_a_ball_outlive_it_for_those_who_read_the_partition(
+    store_url: str, raw: "redis.Redis"
+) -> None:
+    """Who has just seen the ball reads its arms next; without them the tenant would seem gone."""
+
+    async def run() -> None:
+        async with engine(store_url, ALONE) as made:
+            (ball, _) = [b for b in await made.store.partition(made.tenant) if b.arms == [1]]
+            await made.change_arm(1, RETIRED)
+            ttl_ms = raw.pttl(keys.derived(made.tenant.base, "arms", ball.id))
+            kept_ms = made.tenant.window_ms + made.tenant.retention_ms
+            assert kept_ms - 60_000 < ttl_ms <= kept_ms
+
+    asyncio.run(run())
