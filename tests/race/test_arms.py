@@ -6,11 +6,28 @@ from typing import Any
 import redis
 
 from service.splitter import children_of
-from service.store import RETIRED, keys
-from tests.support.engine import engine
+from service.store import RETIRED, Store, Tenant, keys
+from tests.support.engine import NOW_MS, Engine, engine, new_engine
 
 PAPER: dict[str, Any] = {"preset": "simulation", "horizon": 1000, "noise": 0.0}
 ALONE = PAPER | {"arms": 3, "similarity": {"kind": "none"}, "flag_coefficient": 0.0}
+SAMPLED = PAPER | {"arms": 3, "neighbours": 1, "buckets": 1, "cluster_ratio": 0.0}
+
+
+async def fill(made: Engine, *, arms: int) -> int:
+    """Rewards as many arms of the root; the ball that is due then."""
+    due = None
+    for _ in range(arms):
+        played = await made.select_only(0.3)
+        rewarded = await made.store.reward(
+            made.tenant,
+            decision_id=played.decision_id,
+            reward=played.arm / 10,
+            now_ms=made.clock[0],
+        )
+        due = rewarded.due
+    assert due is not None
+    return due
 
 
 def test_a_ball_whose_arms_are_retired_while_it_is_split_stays_gone(store_url: str) -> None:
@@ -36,6 +53,38 @@ def test_a_ball_whose_arms_are_retired_while_it_is_split_stays_gone(store_url: s
             )
             partition = await store.partition(made.tenant)
             assert all(played.arm not in one.arms for one in partition)
+
+    asyncio.run(run())
+
+
+class Interrupted(Store):
+    """Retires an arm just before a split is published."""
+
+    retired = -1
+
+    async def publish(self, tenant: Tenant, **split: Any) -> bool:
+        """As it is, after the change."""
+        await self.arms.change(tenant, self.retired, state=RETIRED, now_ms=NOW_MS)
+        current = await self.directory.read(tenant.name)
+        await self.arms.settle(current, self.retired, now_ms=NOW_MS)
+        return await super().publish(tenant, **split)
+
+
+def test_an_arm_that_is_retired_while_its_ball_is_split_is_in_no_child(store_url: str) -> None:
+    """Though the children were made from what was known before."""
+
+    async def run() -> None:
+        store = Interrupted(store_url)
+        try:
+            made = await new_engine(store, SAMPLED)
+            ball = await fill(made, arms=3)
+            store.retired = 1
+            await made.splitter.split(made.tenant, ball=ball, wait_seconds=None)
+            await made.refresh()
+            partition = await store.partition(made.tenant)
+            assert sorted(one.arms for one in partition) == [[0], [0], [2], [2]]
+        finally:
+            await store.close()
 
     asyncio.run(run())
 
