@@ -6,7 +6,7 @@ from typing import Any
 import redis
 
 from service.splitter import children_of
-from service.store import RETIRED, Store, Tenant, keys
+from service.store import PAUSED, RETIRED, Store, Tenant, keys
 from tests.support.engine import NOW_MS, Engine, engine, new_engine
 
 PAPER: dict[str, Any] = {"preset": "simulation", "horizon": 1000, "noise": 0.0}
@@ -87,6 +87,24 @@ def test_an_arm_that_is_retired_while_its_ball_is_split_is_in_no_child(store_url
             await store.close()
 
     asyncio.run(run())
+
+
+def test_a_change_that_was_cut_short_is_finished_by_a_select(store_url: str) -> None:
+    """The worker died before it brought the arm's balls up to date, and nobody asked again."""
+
+    async def run(state: int) -> None:
+        async with engine(store_url, SAMPLED) as made:
+            for _ in range(2):
+                await made.reward((await made.select(0.3)).decision_id, 0.5)
+            await made.store.arms.change(made.tenant, 2, state=state, now_ms=made.clock[0])
+            await made.refresh()
+            for _ in range(3):
+                await made.select(0.3)
+            partition = await made.store.partition(made.tenant)
+            assert {ball.phase for ball in partition} == {"active"}
+
+    for state in (PAUSED, RETIRED):
+        asyncio.run(run(state))
 
 
 def test_the_arms_of_a_ball_outlive_it_for_those_who_read_the_partition(
