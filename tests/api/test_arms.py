@@ -1,4 +1,4 @@
-"""Arms come and go over HTTP: the partition stays whole, and nobody plays what may not be played."""
+"""Arms come and go over HTTP: the partition stays whole, and only what may be played is played."""
 
 import asyncio
 import random
@@ -62,7 +62,7 @@ def arms_of(service: Service, tenant: str) -> dict[str, str]:
 
 
 def assert_whole(service: Service, tenant: str) -> None:
-    """Each arm that is not retired is in exactly one ball at every context, and no ball is empty."""
+    """Each arm that is not retired is in one ball at every context, and no ball is empty."""
     catalogue = list(arms_of(service, tenant))
     tiles: dict[str, list[tuple[float, float]]] = {arm: [] for arm in catalogue}
     for ball in balls_of(service, tenant):
@@ -197,8 +197,8 @@ def test_a_tenant_lives_on_after_all_its_arms_are_retired(service: Service, kind
 
 
 def test_with_all_arms_paused_a_select_is_refused_until_one_is_resumed(service: Service) -> None:
-    for kind in TENANTS:
-        tenant = create(service, **TENANTS[kind])
+    for config in TENANTS.values():
+        tenant = create(service, **config)
         for arm in map(str, range(4)):
             pause(service, tenant, arm)
         assert_problem(select(service, tenant), 409, "paused", "resume")

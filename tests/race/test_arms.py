@@ -3,10 +3,11 @@
 import asyncio
 from typing import Any
 
+import pytest
 import redis
 
 from service.splitter import children_of
-from service.store import PAUSED, RETIRED, Store, Tenant, keys
+from service.store import LIVE, PAUSED, RETIRED, Store, Tenant, keys
 from tests.support.engine import NOW_MS, Engine, engine, new_engine
 
 PAPER: dict[str, Any] = {"preset": "simulation", "horizon": 1000, "noise": 0.0}
@@ -121,3 +122,40 @@ def test_the_arms_of_a_ball_outlive_it_for_those_who_read_the_partition(
             assert kept_ms - 60_000 < ttl_ms <= kept_ms
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("body", [{"arms": 3}, ALONE], ids=["adaptive", "none"])
+def test_five_thousand_changes_leave_no_key_behind(
+    store_url: str, raw: "redis.Redis", body: dict[str, Any]
+) -> None:
+    """Half of them with each preset; each arm is played, and takes its keys with it."""
+
+    async def run() -> None:
+        async with engine(store_url, body) as made:
+            await made.reward((await made.select(0.3)).decision_id, 0.5)
+            await made.add_arm("first")
+            await made.change_arm(3, PAUSED)
+            before = lasting_keys(raw)
+            for arm in range(4, 254):
+                await made.add_arm("again")
+                for _ in range(4):
+                    await made.change_arm(arm, PAUSED)
+                    await made.change_arm(arm, LIVE)
+                await made.select(0.3, eligible=[arm])
+                await made.change_arm(arm, RETIRED)
+            # The decisions themselves are kept by time slot.
+            assert {kind_of(key) for key in lasting_keys(raw) - before} <= {"decisions"}
+            partition = await made.store.partition(made.tenant)
+            assert {arm for ball in partition for arm in ball.arms} == {0, 1, 2, 3}
+
+    asyncio.run(run())
+
+
+def lasting_keys(raw: "redis.Redis") -> set[str]:
+    """The keys that do not go away by themselves."""
+    return {key.decode() for key in raw.scan_iter(count=1000) if raw.ttl(key) == -1}
+
+
+def kind_of(key: str) -> str:
+    """What the key holds."""
+    return key.partition("}:")[2].split(":")[1]
