@@ -189,8 +189,8 @@ def _selection(tenant: Tenant, wanted: Wanted, selected: store.Selected) -> Sele
             "ball": choice.ball,
             "phase": choice.phase,
             "propensity": choice.propensity,
-            "context": wanted.x if wanted.raw is None else wanted.raw,
-            "mapped_context": wanted.x,
+            "context": selected.x if wanted.raw is None else wanted.raw,
+            "mapped_context": selected.x,
             "expires_at": expires_at,
         }
 

@@ -138,7 +138,13 @@ def test_a_ball_that_waits_for_no_other_arm_is_split_at_that_call(
     service: Service, method: str
 ) -> None:
     """Two of three arms have their samples: the change of the third completes the ball."""
-    config = {"arms": 3, "neighbours": 1, "buckets": 1, "cluster_ratio": 0.0, "noise": 0.0}
+    config: dict[str, Any] = {
+        "arms": 3,
+        "neighbours": 1,
+        "buckets": 1,
+        "cluster_ratio": 0.0,
+        "noise": 0.0,
+    }
     tenant = create(service, **config)
     for arm in ("0", "1"):
         chosen = select(service, tenant, 0.4).json()
@@ -325,8 +331,7 @@ def test_arms_added_at_the_same_time_are_each_added_once(
     tenant = create(service, **TENANTS[kind])
 
     def put(number: int, arm: str) -> httpx.Response:
-        with httpx.Client(base_url=(service, twin)[number % 2].url, timeout=30) as client:
-            return client.put(path_of(tenant, arm))
+        return call((service, twin)[number % 2], "PUT", path_of(tenant, arm))
 
     wanted = [*["same"] * 8, *(f"own {number}" for number in range(8))]
     with ThreadPoolExecutor(8) as pool:
@@ -345,25 +350,26 @@ def test_arms_that_come_and_go_under_load(service: Service, twin: Service) -> No
     tenant = create(service, **TENANTS["learned"])
 
     def load(number: int) -> Counter[int]:
-        chance, statuses = random.Random(number), Counter[int]()
-        with httpx.Client(base_url=(service, twin)[number % 2].url, timeout=30) as client:
-            for _ in range(40):
-                body: dict[str, Any] = {"tenant": tenant, "context": chance.random()}
-                chosen = client.post("/select", json=body)
-                statuses[chosen.status_code] += 1
-                body = {"tenant": tenant, "decision_id": chosen.json()["decision_id"]}
-                statuses[client.post("/reward", json=body | {"reward": 0.5}).status_code] += 1
+        chance, statuses, caller = (
+            random.Random(number),
+            Counter[int](),
+            (service, twin)[number % 2],
+        )
+        for _ in range(40):
+            chosen = select(caller, tenant, chance.random())
+            statuses[chosen.status_code] += 1
+            rewarded = reward(caller, tenant, chosen.json()["decision_id"], 0.5)
+            statuses[rewarded.status_code] += 1
         return statuses
 
     def turn(number: int) -> Counter[int]:
-        statuses = Counter[int]()
-        with httpx.Client(base_url=(service, twin)[number % 2].url, timeout=30) as client:
-            for turn in range(8):
-                path = path_of(tenant, f"{number} {turn}")
-                statuses[client.put(path).status_code] += 1
-                for paused in (True, False):
-                    statuses[client.patch(path, json={"paused": paused}).status_code] += 1
-                statuses[client.delete(path).status_code] += 1
+        statuses, caller = Counter[int](), (service, twin)[number % 2]
+        for turn in range(8):
+            path = path_of(tenant, f"{number} {turn}")
+            statuses[call(caller, "PUT", path).status_code] += 1
+            for paused in (True, False):
+                statuses[call(caller, "PATCH", path, {"paused": paused}).status_code] += 1
+            statuses[call(caller, "DELETE", path).status_code] += 1
         return statuses
 
     with ThreadPoolExecutor(6) as pool:
