@@ -66,11 +66,13 @@ class Choice:
 class Selected:
     """The answer to a select: `selected`, `conflict` (another context) or `none_eligible`.
 
-    The choices are ranked, best first; `due` is the ball to be split, if any.
+    `x` is the context that it was made for, also when the scale was another then. The choices are
+    ranked, best first; `due` is the ball to be split, if any.
     """
 
     status: str
     at_ms: int = 0
+    x: float = 0.0
     due: int | None = None
     choices: Sequence[Choice] = ()
 
@@ -316,14 +318,14 @@ def _selected(decision_id: str, reply: list[Any]) -> Selected:
     status, *rest = reply
     if status != "selected":
         return Selected(status)
-    at_ms, due, *parts = rest
+    at_ms, x, due, *parts = rest
     choices = [
         Choice(
             ranked_id(decision_id, place), arm, ball, phase.decode(), propensity=float(propensity)
         )
         for place, (arm, ball, phase, propensity) in enumerate(_by_choice(parts), 1)
     ]
-    return Selected(status, int(float(at_ms)), _ball_or_none(due), choices)
+    return Selected(status, int(float(at_ms)), float(x), _ball_or_none(due), choices)
 
 
 def _by_choice(parts: list[Any]) -> Iterator[list[Any]]:
