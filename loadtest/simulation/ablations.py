@@ -33,10 +33,10 @@ class ConstantConfidence(AdaptiveLearner):
     """The bonus has ln T in it, not the share of the future that a better arm would serve."""
 
     def _ucb(self, ball: Ball) -> float:
-        noise = self._noise(ball.width)
-        answered = (self._rewards + TRUSTED) / (self._selects + TRUSTED)
+        noise = self.model.noise(ball.width)
+        answered = (self.model.rewards + TRUSTED) / (self._selects + TRUSTED)
         variance = ball.variance / (1 + answered * sum(ball.flying) * ball.variance / noise)
-        bonus = math.sqrt(2 * variance * math.log(self.future))
+        bonus = math.sqrt(2 * variance * math.log(self.model.future))
         return ball.mean + self.config.confidence_coefficient * bonus
 
 

@@ -15,8 +15,9 @@ from itertools import pairwise
 
 from service.algorithm.catalogue import Catalogue, NoArm
 from service.algorithm.config import AdaptiveConfig
-from service.algorithm.curve import PRIOR_MEAN, Ball, Curve, estimate
+from service.algorithm.curve import Ball, Curve, estimate
 from service.algorithm.intervals import Interval
+from service.algorithm.model import Model
 
 # The balls of a curve: this bounds the memory of an arm and the work of a reward.
 MOST_BALLS = 64
@@ -25,27 +26,10 @@ FIRST_DEPTH = 6
 # An arm not yet tried is taken when what it may bring is worth so much of what it costs.
 OPTIMISM = 3.0
 LEAST_COST = 0.05
-# Without a horizon there are always so many times as many trials to come as there were, counted
-# in powers of two.
-FUTURE = 2
-# The noise that is learned: how much evidence a new value takes, and when half of the evidence is
-# dropped. A squared residual counts up to `LARGE_SQUARE`, or `SURPRISE` times what was expected.
-LEAST_NOISE = 1e-12
-EVIDENCE = 4.0
-MOST_EVIDENCE = 64.0
-LARGE_SQUARE = 0.5
-SURPRISE = 25.0
-# The slope L that is learned: how many standard deviations make a mean sure, and how many times a
-# ball's own rise is nothing to go by, and where it ends.
-SURELY = 2.0
-RISE = 2.0
-STEEPEST = 16.0
 # Rewards may never come: plays in flight count by the share that was answered so far, of all plays
 # and this many that are taken to have been.
 TRUSTED = 1000
-# Values that move all bounds move in steps of at least this factor, and after a step each reward
-# brings so many arms up to date.
-STEP = math.sqrt(2)
+# After a step of the model each reward brings so many arms up to date.
 RESCORED = 2
 # A bound that would move by less than this stays where it is.
 MOVED = 1e-4
@@ -85,16 +69,8 @@ class AdaptiveLearner:
         self.depth = 0
         self.next_ball = 1
         self.splits = 0
-        self.variance = config.first_variance
-        self.loudest = 0.0
-        self.lipschitz = config.first_lipschitz
-        self.future = config.first_future
-        self.step = 0
-        self._selects = self._rewards = 0
-        self._reward_total = 0.0
-        self._first_rewards, self._arms_rewarded = 0.0, 0
-        self._evidence = self._squares = 0.0
-        self._cursor = 0
+        self.model = Model(config)
+        self._selects = 0
         self._ranked: dict[Interval, dict[int, Ball]] = {}
         self._leaders: dict[Interval, Ball] = {}
 
@@ -118,7 +94,7 @@ class AdaptiveLearner:
         if best is None or (untried and self._take_new_arm(best)):
             return self._try_new_arm(min(untried), x)
         # The UCB is that of the ball's centre; away from it a mean may be higher.
-        at_most = best.ucb + self.lipschitz * best.width / 2
+        at_most = best.ucb + self.model.lipschitz * best.width / 2
         decision = AdaptiveDecision(best, best.arm, x, "active", at_most)
         self._let_fly(best, x)
         return decision
@@ -130,15 +106,11 @@ class AdaptiveLearner:
             return
         place = curve.at(x)
         curve.land(place)
-        self._rewards += 1
-        self._reward_total += reward
         curve.rewards += 1
-        if curve.rewards == 1:
-            self._first_rewards += reward
-            self._arms_rewarded += 1
-        elif self.config.noise is None:
-            self._learn_noise(curve.balls[place], reward, weight=1 / (curve.rewards - 1))
-        self._look_ahead()
+        self.model.count(reward, is_first=curve.rewards == 1)
+        if curve.rewards > 1 and self.config.noise is None:
+            self.model.learn_noise(curve.balls[place], reward, weight=1 / (curve.rewards - 1))
+        self.model.look_ahead()
         self._note(curve, place, reward)
         balls_before = len(curve.balls)
         ball = self._refine(curve, place, x)
@@ -149,7 +121,7 @@ class AdaptiveLearner:
         if reshaped or (curve.news >= NEWS and curve.drift > MOVED):
             self._score(curve)
             if self.config.lipschitz is None:
-                self._learn_slope(curve.balls, ball)
+                self.model.learn_slope(curve.balls, ball)
         ball.known_mean = ball.mean
         self._score_some_stale_curves()
 
@@ -231,14 +203,12 @@ class AdaptiveLearner:
         is left up to 1, where that is, for the trials to come.
         """
         # Rewards of more than 1 on average: the range was told wrongly, and there is no top.
-        beyond = self._reward_total > self._rewards
+        model = self.model
+        beyond = model.reward_total > model.rewards
         gap = 1.0 if beyond else max(1.0 - best.ucb, 0.0)
-        reach = min(gap / self.lipschitz, 1.0)
-        gain = OPTIMISM * 0.5 * gap * self.future * reach / (len(self.curves) + 1)
-        typical = PRIOR_MEAN
-        if self._arms_rewarded:
-            typical = self._first_rewards / self._arms_rewarded
-        return gain > max(best.ucb - typical, LEAST_COST)
+        reach = min(gap / model.lipschitz, 1.0)
+        gain = OPTIMISM * 0.5 * gap * model.future * reach / (len(self.curves) + 1)
+        return gain > max(best.ucb - model.typical_first_reward, LEAST_COST)
 
     def _try_new_arm(self, arm: int, x: float) -> AdaptiveDecision:
         self.untried.discard(arm)
@@ -248,7 +218,7 @@ class AdaptiveLearner:
     def _new_curve(self, arm: int) -> Ball:
         ball = self._new_ball(Interval(0, 0), arm)
         ball.ucb = 1.0
-        self.curves[arm] = Curve([ball], step=self.step)
+        self.curves[arm] = Curve([ball], step=self.model.step)
         return ball
 
     def _let_fly(self, ball: Ball, x: float) -> None:
@@ -262,24 +232,20 @@ class AdaptiveLearner:
     def _note(self, curve: Curve, place: int, reward: float) -> None:
         """What a reward may do to the bounds of a curve: where much is known, next to nothing."""
         ball = curve.balls[place]
-        noise = self._noise(ball.width)
+        noise = self.model.noise(ball.width)
         share = ball.variance / (ball.variance + noise)
         curve.news += ball.variance / noise
         curve.drift += share * (abs(reward - ball.mean) + math.sqrt(ball.variance))
 
-    def _noise(self, width: float) -> float:
-        """The variance of a reward around the mean of a ball of this width."""
-        rise = self.lipschitz * width
-        return self.variance + rise * rise / 12
-
     def _ucb(self, ball: Ball) -> float:
         """The mean and a bonus that knows how much of the future a better arm would serve."""
-        noise = self._noise(ball.width)
-        answered = (self._rewards + TRUSTED) / (self._selects + TRUSTED)
+        model = self.model
+        noise = model.noise(ball.width)
+        answered = (model.rewards + TRUSTED) / (self._selects + TRUSTED)
         flying = answered * (ball.flying[0] + ball.flying[1])
         variance = ball.variance / (1 + flying * ball.variance / noise)
-        reach = min(math.sqrt(variance) / self.lipschitz, 1.0)
-        share = variance / noise * self.future * reach / self.catalogue.arms
+        reach = min(math.sqrt(variance) / model.lipschitz, 1.0)
+        share = variance / noise * model.future * reach / self.catalogue.arms
         bonus = math.sqrt(2 * variance * math.log(1 + share))
         return ball.mean + self.config.confidence_coefficient * bonus
 
@@ -290,25 +256,23 @@ class AdaptiveLearner:
             if abs(ucb - ball.ucb) > MOVED:
                 ball.ucb = ucb
                 self._leaders.pop(ball.interval, None)
-        curve.step, curve.news, curve.drift = self.step, 0.0, 0.0
+        curve.step, curve.news, curve.drift = self.model.step, 0.0, 0.0
 
     def _estimate(self, balls: list[Ball]) -> None:
-        # An average further than 1 from 0: the range was told wrongly, and means may be anywhere.
-        average = self._reward_total / max(self._rewards, 1)
-        scale = max(average * average, 1.0)
-        estimate(balls, noise=self._noise, lipschitz=self.lipschitz, scale=scale)
+        model = self.model
+        estimate(balls, noise=model.noise, lipschitz=model.lipschitz, scale=model.scale)
 
     def _bounds(self, balls: list[Ball]) -> list[float]:
         """The UCBs, none above what the slope L allows from any other ball of the curve."""
         ucbs = [self._ucb(ball) for ball in balls]
         limits = ucbs.copy()
-        slopes = [self.lipschitz * (b.centre - a.centre) for a, b in pairwise(balls)]
+        slopes = [self.model.lipschitz * (b.centre - a.centre) for a, b in pairwise(balls)]
         for place, slope in enumerate(slopes, 1):
             limits[place] = min(limits[place], limits[place - 1] + slope)
         for place in range(len(balls) - 2, -1, -1):
             limits[place] = min(limits[place], limits[place + 1] + slopes[place])
         return [
-            min(ucb, limit + self.lipschitz * ball.width / 2)
+            min(ucb, limit + self.model.lipschitz * ball.width / 2)
             for ball, ucb, limit in zip(balls, ucbs, limits, strict=True)
         ]
 
@@ -324,8 +288,8 @@ class AdaptiveLearner:
         while len(curve.balls) < MOST_BALLS:
             ball = curve.balls[place]
             count = ball.counts[0] + ball.counts[1] + 1
-            rise = self.lipschitz * ball.width
-            if ball.interval.depth >= deepest or count * rise * rise <= self.variance:
+            rise = self.model.lipschitz * ball.width
+            if ball.interval.depth >= deepest or count * rise * rise <= self.model.variance:
                 break
             self._split(curve, place)
             place += ball.interval.half_of(x)
@@ -375,69 +339,12 @@ class AdaptiveLearner:
         self._ranked.setdefault(ball.interval, {})[ball.arm] = ball
         self._leaders.pop(ball.interval, None)
 
-    # -- what moves all bounds
-
-    def _learn_noise(self, ball: Ball, reward: float, *, weight: float) -> None:
-        """From what a reward differs from those before it in its ball; the arms count alike."""
-        count = ball.counts[0] + ball.counts[1]
-        if count < 1:
-            return
-        residual = reward - (ball.totals[0] + ball.totals[1]) / count
-        square = residual * residual * count / (count + 1)
-        self._evidence += weight
-        self._squares += weight * min(square, max(SURPRISE * self.variance, LARGE_SQUARE))
-        variance = max(self._squares / self._evidence, LEAST_NOISE)
-        if self._evidence < EVIDENCE:
-            return
-        self.loudest = max(self.loudest, variance)
-        moved = max(variance / self.variance, self.variance / variance)
-        if moved > STEP:
-            self.variance = variance
-            self._evidence = self._squares = 0.0
-            self._begin_step()
-        elif self._evidence >= MOST_EVIDENCE:
-            self._evidence, self._squares = self._evidence / 2, self._squares / 2
-
-    def _learn_slope(self, balls: list[Ball], ball: Ball) -> None:
-        """A mean that is surely above what L allows from another ball shows L to be too small.
-
-        Where the noise depends on the mean, that of the best arms, which are played most, is not
-        that of the others: what is sure is judged by the loudest that was ever learned.
-        """
-        unsure = SURELY
-        if self.config.noise is None:
-            if not self.loudest:
-                return
-            unsure *= math.sqrt(self.loudest / self.variance)
-        limit = min(
-            other.mean
-            + unsure * math.sqrt(other.variance)
-            + self.lipschitz * abs(other.centre - ball.centre)
-            for other in balls
-        )
-        at_least = ball.mean - unsure * math.sqrt(ball.variance)
-        steeper = min(self.lipschitz * STEP, STEEPEST)
-        too_steep = at_least > limit + RISE * self.lipschitz * ball.width
-        if too_steep and steeper > self.lipschitz:
-            self.lipschitz = steeper
-            self._begin_step()
-
-    def _look_ahead(self) -> None:
-        """Without a horizon, the future grows with the past."""
-        if self.config.horizon is None and self._rewards * FUTURE >= self.future:
-            self.future *= 2
-            self._begin_step()
-
-    def _begin_step(self) -> None:
-        self.step += 1
-        self._cursor = 0
-
     def _score_some_stale_curves(self) -> None:
         for _ in range(RESCORED):
-            if self._cursor < self.catalogue.size:
-                curve = self.curves.get(self._cursor)
-                self._cursor += 1
-                if curve is not None and curve.rewards and curve.step < self.step:
+            if self.model.cursor < self.catalogue.size:
+                curve = self.curves.get(self.model.cursor)
+                self.model.cursor += 1
+                if curve is not None and curve.rewards and curve.step < self.model.step:
                     self._score(curve)
 
 

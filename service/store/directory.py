@@ -9,9 +9,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from service.algorithm import AdaptiveConfig, AnyConfig, Interval
 from service.errors import (
     Exists,
     StaleTenant,
@@ -21,15 +18,12 @@ from service.errors import (
     UnknownTenant,
 )
 from service.store import keys
-from service.store.access import TenantKey, live_keys, pack_keys, unpack_keys
-from service.store.children import ball_record
+from service.store.access import TenantKey, live_keys, unpack_keys
 from service.store.connection import Connection
-from service.store.records import ModelRecord
+from service.store.fields import FORM, first_fields, kept_fields, new_comparison, root_of
 from service.store.stats import TenantStats
 from service.store.tenant import Tenant, TenantCache
 
-# The form of all that is kept of a tenant: one more for each change that others cannot read.
-FORM = 5
 _READ_AT_ONCE = 100
 
 
@@ -80,7 +74,7 @@ class Directory:
             return standing, False
 
     async def _create(self, tenant: Tenant) -> bool:
-        kept = _kept_fields(tenant)
+        fields = first_fields(tenant)
         # The list must never lack a tenant that is there: whoever finds a tenant standing writes
         # it to the list once more.
         await self._register(tenant)
@@ -88,22 +82,12 @@ class Directory:
             "create",
             tenant.key,
             tenant.incarnation,
-            *_root(tenant.config),
+            *root_of(tenant.config),
             tenant.created_at_ms,
-            *_pairs(
-                {
-                    "revision": tenant.revision,
-                    "arms": tenant.config.arms,
-                    "arms_ever": tenant.config.arms,
-                    "root_arms": tenant.config.arms,
-                    "comparison": _new_comparison(tenant),
-                    **kept,
-                    **_constants(tenant.config),
-                }
-            ),
+            *_pairs(fields),
         )
         if status == "created":
-            self._cache.put(tenant, size=len(kept["document"]))
+            self._cache.put(tenant, size=len(fields["document"]))
         return bool(status == "created")
 
     async def revise(
@@ -122,9 +106,9 @@ class Directory:
         live = live_keys(tenant.keys if keys is None else keys, now_ms=now_ms)
         revised = tenant.revised(revision, settings=settings or {}, keys=live)
         # Off the event loop: a document may be a matrix of megabytes.
-        kept = await asyncio.to_thread(_kept_fields, revised)
+        kept = await asyncio.to_thread(kept_fields, revised)
         if bool(tenant.settings["holdout"]) != bool(revised.settings["holdout"]):
-            kept["comparison"] = _new_comparison(revised)
+            kept["comparison"] = new_comparison(revised)
         status, *_ = await self._connection.step(
             "revise", tenant.key, tenant.revision, revision, *_pairs(kept)
         )
@@ -305,67 +289,8 @@ class Directory:
             await self._client.hset(keys.REGISTRY, tenant.name, tenant.incarnation)
 
 
-def _kept_fields(tenant: Tenant) -> dict[str, Any]:
-    """What the tenant's hash keeps of its settings and keys; written anew at each revision."""
-    default = tenant.settings["default_reward"]
-    return {
-        "form": FORM,
-        "keys": pack_keys(tenant.keys),
-        "document": tenant.document(),
-        "window_ms": tenant.window_ms,
-        "retention_ms": tenant.retention_ms,
-        "slot_ms": tenant.slot_ms,
-        "section_ms": tenant.section_ms,
-        "created_at_ms": tenant.created_at_ms,
-        "preset": tenant.settings["preset"],
-        "low": repr(tenant.reward_scale.low),
-        "span": repr(tenant.reward_scale.span),
-        "default_reward": "" if default is None else repr(float(default)),
-        "log_entries": tenant.settings["log_entries"],
-    }
-
-
-def _new_comparison(tenant: Tenant) -> bytes:
-    """Where the rewards of the holdout are added up beside all others, if there is one."""
-    return bytes(48) if tenant.settings["holdout"] else b""
-
-
 def _pairs(fields: Mapping[str, Any]) -> list[Any]:
     return [part for item in fields.items() for part in item]
-
-
-def _constants(config: AnyConfig) -> dict[str, Any]:
-    """What the steps of a request need to know, as the preset has it."""
-    if isinstance(config, AdaptiveConfig):
-        model = ModelRecord(
-            fresh=config.arms,
-            variance=config.first_variance,
-            lipschitz=config.first_lipschitz,
-            future=config.first_future,
-        )
-        return {
-            "noise": "auto" if config.noise is None else repr(config.noise),
-            "horizon": config.horizon or "",
-            "lipschitz": "auto" if config.lipschitz is None else repr(config.lipschitz),
-            "confidence": repr(config.confidence_coefficient),
-            "max_depth": config.max_depth,
-            "model": model.pack(),
-        }
-    parameters = config.parameters
-    return {
-        "confidence": repr(parameters.confidence),
-        "buckets": parameters.buckets,
-        "patience": parameters.patience,
-        "sampling": parameters.sampling,
-    }
-
-
-def _root(config: AnyConfig) -> tuple[bytes, bytes]:
-    """The root's record and arm set, where it has them."""
-    if isinstance(config, AdaptiveConfig):
-        return b"", b""
-    record = ball_record(config, Interval(0, 0), arms=config.arms)
-    return record.pack(), np.arange(config.arms, dtype="<u4").tobytes()
 
 
 def _new_tenant(

@@ -14,8 +14,8 @@ from contextlib import suppress
 from service.errors import BadExport, StoreUnavailable, ZoomingError
 from service.store import keys, portions
 from service.store.connection import Connection
-from service.store.directory import FORM
 from service.store.export_file import TOO_EARLY, End, FileReader, Head
+from service.store.fields import FORM
 from service.store.portions import Portion
 from service.store.tenant import Tenant
 

@@ -58,7 +58,7 @@ def test_a_longer_play_through_many_steps(store_url: str, noise: object) -> None
     learner = asyncio.run(
         check_play(store_url, {"arms": 40, "noise": noise}, plays, chance, "late")
     )
-    assert learner.step >= 4
+    assert learner.model.step >= 4
     assert learner.splits >= 100
 
 
@@ -82,8 +82,13 @@ async def check_play(
         model = ModelRecord.unpack(client.hget(keys.tenant(made.tenant.name), "model"))
         names = [keys.derived(made.tenant.base, "curve", arm) for arm in learner.curves]
         records = [CurveRecord.unpack(client.get(name)) for name in names]
-    assert (model.step, model.tried) == (learner.step, len(learner.curves))
-    learned = (learner.variance, learner.loudest, learner.lipschitz, learner.future)
+    assert (model.step, model.tried) == (learner.model.step, len(learner.curves))
+    learned = (
+        learner.model.variance,
+        learner.model.loudest,
+        learner.model.lipschitz,
+        learner.model.future,
+    )
     assert (model.variance, model.loudest, model.lipschitz, model.future) == learned
     for record, curve in zip(records, learner.curves.values(), strict=True):
         assert_same_curve(record, curve)

@@ -10,7 +10,7 @@ import pytest
 
 from loadtest.environments import Environment, bernoulli, continuum, finite_types, zigzag
 from service.algorithm import AdaptiveConfig, AdaptiveLearner, Config, Learner
-from service.algorithm.adaptive import FUTURE, MOST_BALLS, MOVED, NEWS, STEEPEST
+from service.algorithm.adaptive import MOST_BALLS, MOVED, NEWS
 from service.algorithm.config import FIRST_FUTURE
 from service.algorithm.curve import (
     PERSISTENCE,
@@ -20,6 +20,7 @@ from service.algorithm.curve import (
     Curve,
     estimate,
 )
+from service.algorithm.model import FUTURE, STEEPEST
 
 
 def learner(arms: int = 3, **given: object) -> AdaptiveLearner:
@@ -53,8 +54,8 @@ def dense_posterior(made: AdaptiveLearner, curve: Curve) -> tuple[list[float], l
     integral = 2 * PERSISTENCE * np.minimum(way[:, np.newaxis], way) + PERSISTENCE**2 * (
         fade[:, np.newaxis] + fade - 1 - np.exp(-apart / PERSISTENCE)
     )
-    prior = 1 + (STEEPNESS * made.lipschitz) ** 2 * integral
-    noise = made.variance + (made.lipschitz * width) ** 2 / 12
+    prior = 1 + (STEEPNESS * made.model.lipschitz) ** 2 * integral
+    noise = made.model.variance + (made.model.lipschitz * width) ** 2 / 12
     weight = np.array([sum(ball.counts) for ball in curve.balls]) / noise + width / PRIOR_VARIANCE
     pull = np.array([sum(ball.totals) for ball in curve.balls]) / noise
     pull += PRIOR_MEAN * width / PRIOR_VARIANCE
@@ -71,7 +72,7 @@ def test_means_and_variances_are_those_of_the_process(noise: float, lipschitz: f
     played(made, zigzag(3, noise=noise), 300)
 
     def blur(width: float) -> float:
-        return made.variance + (lipschitz * width) ** 2 / 12
+        return made.model.variance + (lipschitz * width) ** 2 / 12
 
     for curve in made.curves.values():
         estimate(curve.balls, noise=blur, lipschitz=lipschitz, scale=1.0)
@@ -178,7 +179,7 @@ def test_the_noise_is_learned(sigma: float) -> None:
     """Within a factor of two after two thousand rewards; without any it becomes small."""
     made = learner(arms=10)
     played(made, zigzag(10, noise=sigma), 2000)
-    learned = math.sqrt(made.variance)
+    learned = math.sqrt(made.model.variance)
     if sigma:
         assert sigma / 2 < learned < 2 * sigma
     else:
@@ -193,7 +194,7 @@ def test_a_few_wild_rewards_do_not_spoil_the_noise() -> None:
         decision = made.select(chance.random())
         wild = 10.0 if chance.random() < 0.01 else 0.0
         made.reward(decision, 0.5 + chance.gauss(0, 0.1) + wild)
-    assert 0.05 < math.sqrt(made.variance) < 0.3
+    assert 0.05 < math.sqrt(made.model.variance) < 0.3
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -205,7 +206,7 @@ def test_the_slope_is_learned(arms: int, noise: float, told: bool) -> None:
     for environment, least, most in ((steep, 2.0, 16.0), (zigzag(arms, noise=noise), 1.0, 1.5)):
         made = learner(arms=arms, noise=noise if told else "auto")
         played(made, environment, 4000)
-        assert least <= made.lipschitz <= most
+        assert least <= made.model.lipschitz <= most
 
 
 def test_what_is_learned_of_the_slope_has_an_end() -> None:
@@ -214,13 +215,13 @@ def test_what_is_learned_of_the_slope_has_an_end() -> None:
     chance = random.Random(0)
     for _ in range(3000):
         made.reward(made.select(chance.random()), chance.random())
-    assert made.lipschitz == STEEPEST
+    assert made.model.lipschitz == STEEPEST
 
 
 def test_a_slope_that_is_told_stays() -> None:
     made = learner(arms=20, lipschitz=0.5)
     played(made, finite_types(20, types=10, noise=0.01, lipschitz=8.0, seed=3), 2000)
-    assert made.lipschitz == 0.5
+    assert made.model.lipschitz == 0.5
 
 
 def test_a_curve_is_scored_when_there_is_news() -> None:
@@ -239,10 +240,10 @@ def test_a_curve_is_scored_when_there_is_news() -> None:
 def test_without_a_horizon_the_future_grows_with_the_past() -> None:
     """In powers of two, and all curves come up to date in time."""
     made = learner(arms=5, noise=0.1)
-    assert made.future == FIRST_FUTURE
+    assert made.model.future == FIRST_FUTURE
     played(made, zigzag(5, noise=0.1), 1000)
-    assert made.future == FUTURE * 1024
-    assert {curve.step for curve in made.curves.values()} == {made.step}
+    assert made.model.future == FUTURE * 1024
+    assert {curve.step for curve in made.curves.values()} == {made.model.step}
 
 
 ENVIRONMENTS = {

@@ -1,0 +1,137 @@
+"""What the preset `adaptive` learns beyond single arms: what moves the bounds of all.
+
+The scripts keep it as one record (lua/lib/model.lua).
+"""
+
+import math
+from dataclasses import dataclass, field
+
+from service.algorithm.config import AdaptiveConfig
+from service.algorithm.curve import PRIOR_MEAN, Ball
+
+# Without a horizon there are always so many times as many trials to come as there were, counted
+# in powers of two.
+FUTURE = 2
+# The noise that is learned: how much evidence a new value takes, and when half of the evidence is
+# dropped. A squared residual counts up to `LARGE_SQUARE`, or `SURPRISE` times what was expected.
+LEAST_NOISE = 1e-12
+EVIDENCE = 4.0
+MOST_EVIDENCE = 64.0
+LARGE_SQUARE = 0.5
+SURPRISE = 25.0
+# The slope L that is learned: how many standard deviations make a mean sure, and how many times a
+# ball's own rise is nothing to go by, and where it ends.
+SURELY = 2.0
+RISE = 2.0
+STEEPEST = 16.0
+# Values that move all bounds move in steps of at least this factor.
+STEP = math.sqrt(2)
+
+
+@dataclass(slots=True, eq=False)
+class Model:
+    """Noise, slope L and future as they are taken to be, and the rewards so far.
+
+    `step` counts how often all bounds have moved; curves before `cursor` have been scored since.
+    """
+
+    config: AdaptiveConfig
+    variance: float = field(init=False)
+    lipschitz: float = field(init=False)
+    future: float = field(init=False)
+    loudest: float = 0.0
+    step: int = 0
+    cursor: int = 0
+    rewards: int = 0
+    reward_total: float = 0.0
+    first_rewards: float = 0.0
+    arms_rewarded: int = 0
+    evidence: float = 0.0
+    squares: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.variance = self.config.first_variance
+        self.lipschitz = self.config.first_lipschitz
+        self.future = self.config.first_future
+
+    @property
+    def typical_first_reward(self) -> float:
+        """What an arm brings at its first play, on average."""
+        return self.first_rewards / self.arms_rewarded if self.arms_rewarded else PRIOR_MEAN
+
+    @property
+    def scale(self) -> float:
+        """How many times the usual variance a mean has beforehand.
+
+        An average further than 1 from 0: the range was told wrongly, and means may be anywhere.
+        """
+        average = self.reward_total / max(self.rewards, 1)
+        return max(average * average, 1.0)
+
+    def noise(self, width: float) -> float:
+        """The variance of a reward around the mean of a ball of this width."""
+        rise = self.lipschitz * width
+        return self.variance + rise * rise / 12
+
+    def count(self, reward: float, *, is_first: bool) -> None:
+        """One more reward; the first of its arm, or not."""
+        self.rewards += 1
+        self.reward_total += reward
+        if is_first:
+            self.first_rewards += reward
+            self.arms_rewarded += 1
+
+    def learn_noise(self, ball: Ball, reward: float, *, weight: float) -> None:
+        """From what a reward differs from those before it in its ball; the arms count alike."""
+        count = ball.counts[0] + ball.counts[1]
+        if count < 1:
+            return
+        residual = reward - (ball.totals[0] + ball.totals[1]) / count
+        square = residual * residual * count / (count + 1)
+        self.evidence += weight
+        self.squares += weight * min(square, max(SURPRISE * self.variance, LARGE_SQUARE))
+        variance = max(self.squares / self.evidence, LEAST_NOISE)
+        if self.evidence < EVIDENCE:
+            return
+        self.loudest = max(self.loudest, variance)
+        moved = max(variance / self.variance, self.variance / variance)
+        if moved > STEP:
+            self.variance = variance
+            self.evidence = self.squares = 0.0
+            self._begin_step()
+        elif self.evidence >= MOST_EVIDENCE:
+            self.evidence, self.squares = self.evidence / 2, self.squares / 2
+
+    def learn_slope(self, balls: list[Ball], ball: Ball) -> None:
+        """A mean that is surely above what L allows from another ball shows L to be too small.
+
+        Where the noise depends on the mean, that of the best arms, which are played most, is not
+        that of the others: what is sure is judged by the loudest that was ever learned.
+        """
+        unsure = SURELY
+        if self.config.noise is None:
+            if not self.loudest:
+                return
+            unsure *= math.sqrt(self.loudest / self.variance)
+        limit = min(
+            other.mean
+            + unsure * math.sqrt(other.variance)
+            + self.lipschitz * abs(other.centre - ball.centre)
+            for other in balls
+        )
+        at_least = ball.mean - unsure * math.sqrt(ball.variance)
+        steeper = min(self.lipschitz * STEP, STEEPEST)
+        too_steep = at_least > limit + RISE * self.lipschitz * ball.width
+        if too_steep and steeper > self.lipschitz:
+            self.lipschitz = steeper
+            self._begin_step()
+
+    def look_ahead(self) -> None:
+        """Without a horizon, the future grows with the past."""
+        if self.config.horizon is None and self.rewards * FUTURE >= self.future:
+            self.future *= 2
+            self._begin_step()
+
+    def _begin_step(self) -> None:
+        self.step += 1
+        self.cursor = 0
