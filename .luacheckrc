@@ -15,6 +15,7 @@ local lib = {
   "interval",
   "journal",
   "ledger",
+  "lottery",
   "model",
   "posterior",
   "ranking",

@@ -190,7 +190,7 @@ class Learner:
             flagged.asked.add(arm)
         else:
             flagged.asked.discard(arm)
-        if not flagged.asked:
+        if self._is_full(ball, flagged):
             self._split(ball, flagged)
 
     # -- the active phase
@@ -232,8 +232,14 @@ class Learner:
             asked=asked,
         )
         self.flagged.setdefault(ball.interval, []).append(ball)
-        if not asked:
+        if self._is_full(ball, ball.flagged):
             self._split(ball, ball.flagged)
+
+    def _is_full(self, ball: Ball, flagged: Flagged) -> bool:
+        """Nobody is asked any more, and not merely since all its arms are paused."""
+        if flagged.asked:
+            return False
+        return not flagged.cells or any(map(self.catalogue.may_play, ball.arms))
 
     def _sample(self, ball: Ball, x: float, may_play: Callable[[int], bool]) -> Decision:
         flagged = ball.flagged
@@ -245,7 +251,7 @@ class Learner:
         if position is None:
             decision = Decision(ball, self._next_in_turn(ball, may_play), x, "flagged")
             # The last arms were set aside by selects alone: this one finds the ball full.
-            if not asked:
+            if self._is_full(ball, flagged):
                 self._split(ball, flagged)
             return decision
         arm = ball.arms[position]
@@ -264,7 +270,7 @@ class Learner:
         cells[ball.interval.bucket_of(x, buckets=self.parameters.buckets)] += 1
         if min(cells) >= flagged.k:
             flagged.asked.discard(arm)
-        if not flagged.asked:
+        if self._is_full(ball, flagged):
             self._split(ball, flagged)
 
     # -- the split

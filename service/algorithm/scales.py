@@ -131,9 +131,14 @@ class Auto:
     evenness: ClassVar[float] = EVENNESS
 
     def scale(self, seen: Iterable[float]) -> Ranks | Quantiles:
-        """For the next context, from all that came before it, or at least the first `contexts`."""
-        first = list(seen)[: self.contexts]
-        if len(first) < self.contexts:
+        """For the next context, from all that came before it, or at least the first `contexts`.
+
+        If these are all the same, they are no scale until another one comes.
+        """
+        first = list(seen)
+        if len(set(first[: self.contexts])) > 1:
+            first = first[: self.contexts]
+        if len(first) < self.contexts or len(set(first)) == 1:
             return Ranks(tuple(sorted(first)), self.evenness)
         return Quantiles.of(first, evenness=self.evenness)
 

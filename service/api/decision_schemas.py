@@ -5,11 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas import MOST_ARMS, ArmName, Ball, Problem, Reward, TenantName
+from service.api.schemas import ArmName, Ball, Problem, Reward, TenantName
 from service.api.strict import Number, Strict
 
 MOST_ITEMS = 1000
-MOST_RANKED = 100
+# What keeps a select short, whoever asks for it: it holds up all tenants of the store.
+MOST_RANKED = 50
+MOST_ELIGIBLE = 1000
 
 Phase = Literal["active", "flagged"]
 State = Literal["open", "rewarded", "defaulted", "censored", "expired"]
@@ -29,8 +31,9 @@ class SelectItem(Strict):
     eligible: list[ArmName] | None = Field(
         default=None,
         min_length=1,
-        max_length=MOST_ARMS,
-        description="Only these arms may be played; all that are not paused if it is left out",
+        max_length=MOST_ELIGIBLE,
+        description="Only these arms may be played; all that are not paused if it is left out. To "
+        "rule out some of many, pause them",
     )
     n: int = Field(
         default=1,

@@ -11,14 +11,15 @@ from service.store import Tenant
 async def scales_of(
     here: Context, tenant: Tenant, contexts: Sequence[float], *, now_ms: int
 ) -> Iterable[Scale]:
-    """The scale for each of these contexts, which are noted for it if it is still to be learned.
+    """The scale for each of these contexts.
 
-    When there are enough of them, the tenant gets the scale that they make, for ever.
+    Where it is learned, the contexts of new decisions are noted for it; when there are enough of
+    them, the tenant gets the scale that they make, for ever.
     """
     scale = tenant.context_scale
     if not isinstance(scale, Auto):
         return [scale] * len(contexts)
-    seen = await here.store.gather(tenant, contexts, now_ms=now_ms)
+    seen = await here.store.contexts(tenant)
     learned = scale.scale(seen)
     if isinstance(learned, Ranks):
         return scale.in_turn(seen, contexts)

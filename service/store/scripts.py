@@ -26,7 +26,6 @@ STEPS = (
     "delete",
     "forget",
     "freeze",
-    "gather",
     "publish",
     "revise",
     "reward",

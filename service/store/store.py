@@ -178,21 +178,11 @@ class Store:
         reply = await self._connection.step("censor", *call, rule=tenant.rule)
         return str(self.directory.fresh(tenant, reply)[0])
 
-    async def gather(
-        self, tenant: Tenant, contexts: Sequence[float], *, now_ms: int
-    ) -> list[float]:
-        """Notes contexts for the scale that is being learned; those noted before them."""
-        packed_contexts = struct.pack(f"<{len(contexts)}d", *contexts)
-        reply = await self._connection.step(
-            "gather",
-            tenant.key,
-            tenant.revision,
-            packed_contexts,
-            tenant.contexts_to_gather,
-            now_ms,
-        )
-        seen = self.directory.fresh(tenant, reply)[1]
-        return list(struct.unpack(f"<{len(seen) // 8}d", seen))
+    async def contexts(self, tenant: Tenant) -> list[float]:
+        """The contexts that were noted for the scale that is being learned."""
+        async with self._connection.in_time():
+            noted = await self._client.get(keys.derived(tenant.base, "contexts")) or b""
+        return list(struct.unpack(f"<{len(noted) // 8}d", noted))
 
     async def forget_contexts(self, tenant: Tenant) -> None:
         """Gives back what was noted, once the scale is known."""
@@ -311,6 +301,7 @@ def _select_call(tenant: Tenant, wanted: Wanted, *, now_ms: int) -> tuple[Any, .
         _digits(drawn.holdout),
         _digits(drawn.floor),
         drawn.playable,
+        tenant.contexts_to_gather,
     )
 
 

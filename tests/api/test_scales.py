@@ -239,11 +239,26 @@ def test_first_contexts_that_come_at_the_same_time_are_each_counted(
 
 
 def test_contexts_that_are_all_alike(service: Service) -> None:
-    """No sample to tell contexts apart by: they stay in the middle, others go to the ends."""
+    """No sample to tell contexts apart by: they stay in the middle until another one comes."""
     tenant = create(service, **ADAPTIVE, context_scale={"kind": "auto", "contexts": 10})
     assert {mapped(service, tenant, 7.0) for _ in range(12)} == {0.5}
-    assert scale_of(service, tenant)["kind"] == "quantiles"
-    assert [mapped(service, tenant, c) for c in (6.0, 7.0, 8.0)] == [0.0, 0.5, 1.0]
+    assert scale_of(service, tenant)["kind"] == "auto"
+    assert mapped(service, tenant, 9.0) > 0.9
+    assert (
+        mapped(service, tenant, 7.0) < mapped(service, tenant, 8.0) < mapped(service, tenant, 9.0)
+    )
+    assert scale_of(service, tenant)["values"] == [7.0, 9.0]
+
+
+def test_a_repeated_select_is_one_context(service: Service) -> None:
+    """Nor is one that is refused."""
+    tenant = create(service, **ADAPTIVE, context_scale={"kind": "auto", "contexts": 10})
+    for _ in range(12):
+        assert select(service, tenant, 7.0, decision_id="mine").status_code == 200
+        assert select(service, tenant, 8.0, decision_id="mine").status_code == 409
+        assert select(service, tenant, 9.0, eligible=["nobody"]).status_code == 422
+    assert scale_of(service, tenant)["kind"] == "auto"
+    assert mapped(service, tenant, 7.0) == 0.5
 
 
 def test_ranks_are_those_of_the_algorithm(service: Service) -> None:

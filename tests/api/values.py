@@ -116,7 +116,7 @@ BAD: dict[str, dict[str, list[str]]] = {
             *(*NO_TEXT, "1", "[]", '["nobody"]', '["0", "nobody"]', '["0", 1]', '["0", null]'),
             *('[["0"]]', '[""]', json.dumps(["a" * 129])),
         ],
-        "n": [*_count(100), "null"],
+        "n": [*_count(50), "null"],
     },
     "POST /reward": {
         "tenant": NO_TENANT,

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from service.algorithm import Config, Interval
-from service.store import BallRecord, Store, keys, scripts
+from service.store import BallRecord, Store, Wanted, keys, scripts
 from service.store.children import ball_record
 from service.store.tenant import LIVE, PAUSED, RETIRED
 from tests.support.engine import NOW_MS, Engine, config_of, counters_of, new_engine, new_name
@@ -154,7 +154,8 @@ async def _play_a_curve(store: Store) -> None:
     """A tenant of the preset `adaptive`, until all its arms are tried."""
     made = await new_engine(store, {"arms": 3} | LEDGER)
     learning = await new_engine(store, {"arms": 1, "context_scale": {"kind": "auto"}})
-    await store.gather(learning.tenant, [1.0, 2.0], now_ms=NOW_MS)
+    wanted = Wanted(decision_id="first", x=0.5, raw=7.0)
+    await store.select(learning.tenant, wanted, now_ms=NOW_MS)
     await made.change_arm(2, PAUSED)
     await made.add_arm("another")
     for trial in range(20):
@@ -211,7 +212,6 @@ async def _whole_life(url: str) -> None:
         for decision_id in late:
             await made.reward(decision_id, 0.4)
         await counters_of(store, made.tenant)
-        await store.gather(made.tenant, [0.5], now_ms=NOW_MS)
         await store.directory.revise(made.tenant, settings={"log_entries": 0}, now_ms=NOW_MS)
         copied = await import_file(store, new_name(), await export(store, made.tenant))
         for tenant in (made.tenant, copied):

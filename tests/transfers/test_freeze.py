@@ -87,7 +87,6 @@ def test_requests_are_refused_and_lose_nothing(store_url: str) -> None:
             store.select_all([(tenant, Wanted(decision_id="a", x=0.5))], now_ms=NOW_MS),
             store.reward_all([(tenant, "a", 0.5)], now_ms=NOW_MS, attempt=1),
             store.censor(tenant, decision_id="a", now_ms=NOW_MS),
-            store.gather(tenant, [0.5], now_ms=NOW_MS),
             store.arms.add(tenant, "new", now_ms=NOW_MS),
             store.arms.change(tenant, 0, state=PAUSED, now_ms=NOW_MS),
             store.arms.settle(tenant, 0, now_ms=NOW_MS),

@@ -13,13 +13,12 @@
 --          curve decisions slots ledger log
 -- Returns  {"more", slot, where to go on in it, ball due for a split before that or ""}
 --          {"idle", when the next slot is due, ms, or ""} {"stale"} {"frozen"} {"unknown_tenant"}
--- Cost     a reward's, MOST_CLOSED times
+-- Cost     that of a few rewards
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
 local now = tonumber(ARGV[2])
 local last_slot = ARGV[3]
 local cursor = ARGV[4]
-local MOST_CLOSED = 16
 local READ_AT_ONCE = 100
 
 local t, refusal = tenant.at_revision(tenant_key, revision, now)
@@ -44,12 +43,12 @@ end
 local found = redis.call("HSCAN", key.decisions(t.base, slot), cursor, "COUNT", READ_AT_ONCE)
 local closed = 0
 for place = 1, #found[2], 2 do
-  local d = decision.unpack(found[2][place], slot, found[2][place + 1])
-  if d.state == decision.OPEN then
-    if closed == MOST_CLOSED then
+  if decision.is_open(found[2][place + 1]) then
+    if closed == rule.CLOSED_AT_ONCE then
       return { "more", slot, cursor, "" }
     end
     closed = closed + 1
+    local d = decision.unpack(found[2][place], slot, found[2][place + 1])
     local spot = t.default and closing.spot(t, d)
     if t.default and (spot or d.holdout) then
       closing.credit(t, d, spot, decision.DEFAULTED, t.default, now)

@@ -1,4 +1,4 @@
--- include: tenant ball catalogue rule decision ledger journal
+-- include: tenant ball catalogue rule lottery decision ledger journal
 --
 -- Chooses the arms to play at a context, best first, and records the decisions.
 --
@@ -20,8 +20,9 @@
 -- ARGV[11] how likely all arms are chosen for the holdout, 17 digits
 -- ARGV[12] how likely an arm is chosen uniformly otherwise, 17 digits
 -- ARGV[13] how many arms may be played
+-- ARGV[14] from how many contexts a scale is learned, to which this one belongs then; or 0
 -- Derived  path balls arms catalogue states active means flagged asked cells claims forward curve
---          waiting decisions pointer slots ledger log
+--          waiting contexts decisions pointer slots ledger log
 -- Returns  {"selected", issued at in ms, context of the decisions in 17 digits, ball due for a
 --          split or "", then for each decision arm, ball, phase, propensity in 17 digits}
 --          {"conflict"} {"none_eligible"} {"stale"} {"frozen"} {"unknown_tenant"}
@@ -41,6 +42,7 @@ local drawn = catalogue.unpack(ARGV[10])
 local holdout_share = tonumber(ARGV[11])
 local floor = tonumber(ARGV[12])
 local playable = tonumber(ARGV[13])
+local gathered = tonumber(ARGV[14])
 
 local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
@@ -75,38 +77,12 @@ if known then
   return reply
 end
 
-local taken = {}
--- How likely this is of the holdout, by the arms in the places before.
-local held = holdout_share
-
--- What is chosen in this place: the best, or one that was drawn and is not taken yet.
-local function choose(place)
-  local best = rule.choose(t, x, catalogue.allowed(t, eligible, taken), now)
-  local way = string.sub(ways, place, place)
-  local d = best
-  if best and way ~= "b" then
-    local next_drawn = 1
-    while taken[drawn[next_drawn]] do
-      next_drawn = next_drawn + 1
-    end
-    local arm = drawn[next_drawn]
-    if arm ~= best.arm then
-      d = rule.choose(t, x, catalogue.only(arm), now)
-      d.bound, d.best_mean = best.bound, best.best_mean
-    end
-    d.explored, d.holdout = way == "u", way == "h"
-  end
-  if d then
-    local left = playable - place + 1
-    local by_rule = floor / left + (d.arm == best.arm and 1 - floor or 0)
-    d.propensity = held / left + (1 - held) * by_rule
-    held = held / left / d.propensity
-  end
-  return d
-end
+local allowed = catalogue.allowed(t, eligible)
+allowed.wanted = wanted
+local draw = { ways = ways, arms = drawn, held = holdout_share, floor = floor, of = playable }
 
 for place = 1, math.min(wanted, playable) do
-  local d = choose(place)
+  local d = lottery.choose(t, x, allowed, draw, place, now)
   if not d then
     break
   end
@@ -118,8 +94,14 @@ for place = 1, math.min(wanted, playable) do
   ledger.issued(t, d)
   journal.decision(t, now, "selected", d)
   tenant.count(tenant_key, "trials_" .. (d.holdout and "holdout" or ball.PHASE[d.phase]), 1)
-  taken[d.arm] = true
+  catalogue.take(allowed, d.arm)
   reply[DUE] = d.due and d.ball or reply[DUE]
   tell(d)
 end
-return #reply > DUE and reply or { "none_eligible" }
+if #reply == DUE then
+  return { "none_eligible" }
+end
+if gathered > 0 then
+  tenant.gather(t, raw, gathered)
+end
+return reply

@@ -1,7 +1,8 @@
 -- include: tenant interval ball catalogue curve posterior model score refining
 -- The preset `adaptive`: the same numbers in the same order as algorithm/adaptive.py, where it is
 -- explained.
-local adaptive = {}
+-- Decisions are closed a few at a time: each has a whole curve scored.
+local adaptive = { CLOSED_AT_ONCE = 3 }
 
 local OPTIMISM, LEAST_COST = 3.0, 0.05
 local RESCORED = 2
@@ -48,20 +49,30 @@ local function ask_root(t, m, arm, asked)
   end
 end
 
+-- Those of the arms, in their order, that are live and not yet tried.
+local function untried_of(t, arms)
+  local bits, untried = redis.call("GET", key.asked(t.base, ROOT)), {}
+  for _, arm in ipairs(arms) do
+    local byte = string.byte(bits, math.floor(arm / 8) + 1) or 0
+    if math.floor(byte / 2 ^ (7 - arm % 8)) % 2 == 1 then
+      untried[#untried + 1] = arm
+    end
+  end
+  return untried
+end
+
 -- The first arm of those allowed that is live and not yet tried; nil if there is none.
 local function next_untried(t, allowed)
-  local asked = key.asked(t.base, ROOT)
   if allowed.arms then
-    local first
-    local bits = redis.call("GET", asked)
-    for _, arm in ipairs(allowed.arms) do
-      local byte = string.byte(bits, math.floor(arm / 8) + 1) or 0
-      if math.floor(byte / 2 ^ (7 - arm % 8)) % 2 == 1 then
-        first = math.min(first or arm, arm)
+    allowed.untried = allowed.untried or untried_of(t, allowed.arms)
+    for _, arm in ipairs(allowed.untried) do
+      if not allowed.taken[arm] then
+        return arm
       end
     end
-    return first
+    return nil
   end
+  local asked = key.asked(t.base, ROOT)
   local arm = redis.call("BITPOS", asked, 1, 0, -1, "BIT")
   while arm >= 0 and allowed.taken[arm] do
     arm = redis.call("BITPOS", asked, 1, arm + 1, -1, "BIT")
@@ -69,20 +80,16 @@ local function next_untried(t, allowed)
   return arm >= 0 and arm or nil
 end
 
--- The best of the arms allowed at x, and the second.
+-- The best of the arms allowed at x, and the second. Only a play changes a rank, and what is played
+-- is taken, so all are ranked once.
 local function best_of(t, x, allowed)
+  allowed.ranked = allowed.ranked or score.ranked(t, x, allowed)
   local found = interval.nothing()
-  for depth = 0, t.depth do
-    local ranked = key.active(t.base, depth, interval.index(x, depth))
-    if allowed.arms then
-      score.consider(found, ranked, allowed.arms)
-    else
-      local top = redis.call("ZRANGE", ranked, 0, allowed.count + 1, "WITHSCORES")
-      for place = 1, #top, 2 do
-        local arm = struct.unpack(">I4", top[place])
-        if not allowed.taken[arm] then
-          interval.consider(found, tonumber(top[place + 1]), arm)
-        end
+  for _, one in ipairs(allowed.ranked) do
+    if not allowed.taken[one.arm] then
+      interval.consider(found, one.score, one.arm)
+      if found.second then
+        return found
       end
     end
   end
@@ -105,7 +112,7 @@ function adaptive.choose(t, x, allowed)
   local m = model.load(t)
   local found = interval.best_at(t.base, x, t.depth)
   local d = { x = x, position = 0, best_mean = found.best_mean, model = m }
-  if allowed.count ~= 0 then
+  if allowed.arms or allowed.taken_count > 0 then
     found = best_of(t, x, allowed)
   end
   local wanted = m.fresh > 0 and (not found.best or take_new_arm(m, -found.score))

@@ -11,6 +11,22 @@ ball.PHASE = { "active", "flagged", "split", "active" }
 
 local NOWHERE = 2 ^ 32 - 1
 
+-- The child of a split ball that holds (x, the arm at this position), and the position there; nil
+-- if the arm has been retired.
+local function forwarded(base, b, position, x)
+  local half = interval.index(x, b.depth + 1) - 2 * b.index
+  local from = 8 * (half * b.arms + position)
+  local entry = redis.call("GETRANGE", key.forward(base, b.id), from, from + 7)
+  if entry == "" then
+    return nil
+  end
+  local child, place = struct.unpack("<I4I4", entry)
+  if child == NOWHERE then
+    return nil
+  end
+  return b.first + child, place
+end
+
 function ball.unpack(id, packed)
   local b = { id = id }
   local rest
@@ -86,30 +102,62 @@ function ball.position_of(base, b, arm)
   return low
 end
 
--- The ball that holds (x, arm), and the arm's position there.
-function ball.holding(t, arm, x)
-  if arm < t.root_arms then
-    return ball.descendant(t.base, ball.load(t.base, 0), arm, x)
+local function hold(level, id, arm, position)
+  level[id] = level[id] or {}
+  table.insert(level[id], { arm = arm, position = position })
+end
+
+-- The balls that the arms began in, each with those arms and their positions there.
+function ball.beginnings(t, arms)
+  local level = {}
+  for _, arm in ipairs(arms) do
+    if arm < t.root_arms then
+      hold(level, 0, arm, arm)
+    else
+      local first = redis.call("HGET", key.catalogue(t.base), arm)
+      hold(level, struct.unpack("<I4", first), arm, 0)
+    end
   end
-  local first = struct.unpack("<I4", redis.call("HGET", key.catalogue(t.base), arm))
-  return ball.descendant(t.base, ball.load(t.base, first), 0, x)
+  return level
+end
+
+-- Of the balls of a level, those that are split give way to their children at x, which are the next
+-- level; the others are found, each with its arms.
+function ball.next_level(t, level, x, found)
+  local ids, children = {}, {}
+  for id in pairs(level) do
+    ids[#ids + 1] = id
+  end
+  table.sort(ids)
+  for place, packed in ipairs(redis.call("HMGET", key.balls(t.base), unpack(ids))) do
+    local b = ball.unpack(ids[place], packed)
+    local held = { ball = b, arms = {} }
+    for number, one in ipairs(level[b.id]) do
+      held.arms[number] = one.arm
+      if b.phase == ball.SPLIT then
+        local child, position = forwarded(t.base, b, one.position, x)
+        if child then
+          hold(children, child, one.arm, position)
+        end
+      end
+    end
+    if b.phase ~= ball.SPLIT then
+      found[#found + 1] = held
+    end
+  end
+  return children
 end
 
 -- The descendant that now holds (x, the arm at this position), and the position there; nil if the
 -- arm has been retired.
 function ball.descendant(base, b, position, x)
   while b.phase == ball.SPLIT do
-    local half = interval.index(x, b.depth + 1) - 2 * b.index
-    local from = 8 * (half * b.arms + position)
-    local entry = redis.call("GETRANGE", key.forward(base, b.id), from, from + 7)
-    local child, place = NOWHERE, 0
-    if entry ~= "" then
-      child, place = struct.unpack("<I4I4", entry)
-    end
-    if child == NOWHERE then
+    local child
+    child, position = forwarded(base, b, position, x)
+    if not child then
       return nil
     end
-    b, position = ball.load(base, b.first + child), place
+    b = ball.load(base, child)
   end
   return b, position
 end

@@ -27,37 +27,37 @@ function catalogue.change(t, arm, state)
   t.states = nil
 end
 
--- The arms that may be played: those of the list, or all live ones if there is none, but for some.
+-- The arms that may be played: those of the list, which are live, or all live ones if there is
+-- none; but for those that are taken.
 --
--- `arms` is the list without those, nil for all live ones but `taken`; `count` is 0 if no arm is
--- named either way; `every` tells that nothing is ruled out; `has` tells it of a single arm.
-function catalogue.allowed(t, listed, taken)
-  if not listed then
-    local function has(arm)
-      return not taken[arm] and catalogue.is_live(t, arm)
-    end
-    local count = 0
-    for _ in pairs(taken) do
-      count = count + 1
-    end
-    return { has = has, taken = taken, count = count, every = t.muted == 0 and count == 0 }
+-- `every` tells that nothing is ruled out, `has` tells it of a single arm. What is found out about
+-- the list is kept here, for the next arm that is wanted.
+function catalogue.allowed(t, listed)
+  local allowed = { arms = listed, taken = {}, taken_count = 0 }
+  allowed.every = t.muted == 0 and not listed
+  local set = {}
+  for _, arm in ipairs(listed or {}) do
+    set[arm] = true
   end
-  local arms, set = {}, {}
-  for _, arm in ipairs(listed) do
-    if not taken[arm] then
-      arms[#arms + 1] = arm
-      set[arm] = true
+  function allowed.has(arm)
+    if allowed.taken[arm] then
+      return false
     end
+    return listed and set[arm] or not listed and catalogue.is_live(t, arm)
   end
-  local function has(arm)
-    return set[arm]
-  end
-  return { arms = arms, has = has, count = #arms + 1 }
+  return allowed
+end
+
+-- The arm is no longer allowed.
+function catalogue.take(allowed, arm)
+  allowed.taken[arm] = true
+  allowed.taken_count = allowed.taken_count + 1
+  allowed.every = false
 end
 
 -- This arm and no other.
-function catalogue.only(arm)
-  return catalogue.allowed(nil, { arm }, {})
+function catalogue.only(t, arm)
+  return catalogue.allowed(t, { arm })
 end
 
 -- Numbers of 32 bits from a packed list; nil if it is empty.

@@ -16,6 +16,10 @@ local SLACK_MS = 60000
 
 decision.ATTEMPTS = 2 ^ 24
 
+function decision.is_open(packed)
+  return string.byte(packed) % 8 == decision.OPEN
+end
+
 function decision.unpack(id, slot, packed)
   local d = { id = id, slot = slot }
   local first, rest

@@ -101,8 +101,12 @@ end
 local function first_asked(t, b, start, allowed)
   if b.asked == 0 then
     return nil
-  elseif allowed.every then
-    return next_asked(t.base, b, start)
+  end
+  if not allowed.arms then -- those that are asked are live
+    local position, arm = next_asked(t.base, b, start)
+    if allowed.has(arm) then
+      return position, arm
+    end
   end
   local asked = redis.call("GET", key.asked(t.base, b.id))
   return ball.first_from(t.base, b, start, function(arm, position)
@@ -193,11 +197,24 @@ function flagged.count(base, b, t, position, x, reward)
   end
 end
 
--- Whether the ball is full and nobody is at work on its split.
-function flagged.due(base, b, now)
-  if b.phase ~= ball.FLAGGED or b.asked > 0 then
+-- Whether it is complete: nobody is asked any more, and not merely since all its arms are paused.
+local function is_full(t, b)
+  if b.asked > 0 then
     return false
   end
-  local held = claim.read(base, b.id)
+  return b.k == 0
+    or t.muted == 0
+    or ball.first_from(t.base, b, b.cursor, function(arm)
+        return catalogue.is_live(t, arm)
+      end)
+      ~= nil
+end
+
+-- Whether the ball is full and nobody is at work on its split.
+function flagged.due(t, b, now)
+  if b.phase ~= ball.FLAGGED or not is_full(t, b) then
+    return false
+  end
+  local held = claim.read(t.base, b.id)
   return not held or held.deadline <= now
 end

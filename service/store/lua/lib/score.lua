@@ -20,19 +20,46 @@ local function place_in(sorted_set, value, arm)
   return redis.call("ZADD", sorted_set, "CH", string.format("%.17g", -value), member(arm))
 end
 
--- Considers these arms of an interval's ranking, in portions that fit the stack.
-function score.consider(found, ranked, arms)
+-- Adds the arms of the list that have a ball in an interval, in portions that fit the stack.
+local function add_listed(ranked, sorted_set, arms)
   for first = 1, #arms, PORTION do
     local members = {}
     for place = first, min(first + PORTION - 1, #arms) do
       members[#members + 1] = member(arms[place])
     end
-    for place, value in ipairs(redis.call("ZMSCORE", ranked, unpack(members))) do
+    for place, value in ipairs(redis.call("ZMSCORE", sorted_set, unpack(members))) do
       if value then
-        interval.consider(found, tonumber(value), arms[first + place - 1])
+        ranked[#ranked + 1] = { score = tonumber(value), arm = arms[first + place - 1] }
       end
     end
   end
+end
+
+-- The first arms of an interval, so many.
+local function add_first(ranked, sorted_set, count)
+  local top = redis.call("ZRANGE", sorted_set, 0, count - 1, "WITHSCORES")
+  for place = 1, #top, 2 do
+    local arm = struct.unpack(">I4", top[place])
+    ranked[#ranked + 1] = { score = tonumber(top[place + 1]), arm = arm }
+  end
+end
+
+-- The arms allowed that have a ball at x, best first; of all live ones as many as are wanted, and
+-- one more.
+function score.ranked(t, x, allowed)
+  local ranked = {}
+  for depth = 0, t.depth do
+    local sorted_set = key.active(t.base, depth, interval.index(x, depth))
+    if allowed.arms then
+      add_listed(ranked, sorted_set, allowed.arms)
+    else
+      add_first(ranked, sorted_set, allowed.wanted + 1)
+    end
+  end
+  table.sort(ranked, function(one, other)
+    return one.score < other.score or (one.score == other.score and one.arm < other.arm)
+  end)
+  return ranked
 end
 
 -- Ranks a ball of a live arm by its UCB.

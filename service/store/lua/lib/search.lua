@@ -8,32 +8,56 @@ local FEW = 64
 -- Balls without a live arm that a select puts to sleep on its way; the rest are passed by.
 local MOST_TO_SLEEP = 64
 local PORTION = 16
+-- So many balls are passed by before the arms are looked up after all.
+local MOST_PASSED = 100
 
 local function holds(t, b, allowed)
   return ball.first_from(t.base, b, b.cursor, allowed.has) ~= nil
 end
 
--- Looks up each arm's ball. A flagged one comes first, the widest, the first of its queue.
+-- The balls that hold the arms at x, each with those arms.
+local function look_up(t, x, arms)
+  local found = {}
+  local level = ball.beginnings(t, arms)
+  while next(level) do
+    level = ball.next_level(t, level, x, found)
+  end
+  for _, held in ipairs(found) do
+    local b = held.ball
+    if b.phase == ball.ASLEEP then -- one of its arms has just been resumed
+      ranking.wake(t.base, b, t.confidence)
+    elseif b.phase == ball.FLAGGED then
+      b.order = flagged.order(t.base, b)
+    end
+  end
+  return found
+end
+
+local function is_left(held, allowed)
+  for _, arm in ipairs(held.arms) do
+    if not allowed.taken[arm] then
+      return true
+    end
+  end
+  return false
+end
+
+-- Looks up each arm's ball, once. A flagged one comes first, the widest, the first of its queue.
 local function by_arms(t, x, allowed)
+  allowed.looked_up = allowed.looked_up or look_up(t, x, allowed.arms)
   local balls, found, waiting = {}, interval.nothing(), nil
-  for _, arm in ipairs(allowed.arms) do
-    local b = ball.holding(t, arm, x)
-    if b and not balls[b.id] then
-      balls[b.id] = b
-      if b.phase == ball.ASLEEP then -- one of its arms has just been resumed
-        ranking.wake(t.base, b, t.confidence)
-      end
+  for _, held in ipairs(allowed.looked_up) do
+    local b = held.ball
+    if is_left(held, allowed) then
       if b.phase ~= ball.FLAGGED then
+        balls[b.id] = b
         interval.consider(found, ranking.score(b, t.confidence), b.id)
-      else
-        b.order = flagged.order(t.base, b)
-        if
-          not waiting
-          or b.depth < waiting.depth
-          or (b.depth == waiting.depth and b.order < waiting.order)
-        then
-          waiting = b
-        end
+      elseif
+        not waiting
+        or b.depth < waiting.depth
+        or (b.depth == waiting.depth and b.order < waiting.order)
+      then
+        waiting = b
       end
     end
   end
@@ -76,7 +100,7 @@ local function ranked(sorted_set)
   end
 end
 
--- Walks over the balls at x from the best one on.
+-- Walks over the balls at x from the best one on; not over many, if the arms can be looked up.
 local function by_rank(t, x, allowed)
   local heads = {}
   for depth = 0, t.depth do
@@ -86,8 +110,12 @@ local function by_rank(t, x, allowed)
       heads[#heads + 1] = { next_of = next_of, score = score, id = id }
     end
   end
-  local found, chosen, tired = interval.nothing(), nil, {}
+  local found, chosen, tired, passed = interval.nothing(), nil, {}, 0
   while #heads > 0 and not found.second do
+    passed = passed + 1
+    if allowed.arms and not chosen and passed > MOST_PASSED then
+      return by_arms(t, x, allowed)
+    end
     local best = 1
     for place = 2, #heads do
       local head, leader = heads[place], heads[best]
@@ -100,7 +128,7 @@ local function by_rank(t, x, allowed)
     if holds(t, b, allowed) then
       chosen = chosen or b
       interval.consider(found, head.score, head.id)
-    elseif allowed.count == 0 and #tired < MOST_TO_SLEEP then
+    elseif not allowed.arms and allowed.taken_count == 0 and #tired < MOST_TO_SLEEP then
       tired[#tired + 1] = b
     end
     head.score, head.id = head.next_of()
@@ -116,7 +144,7 @@ end
 
 -- The ball to play, or nil; and, if it is an active one, how it ranks against the second.
 function search.best(t, x, allowed)
-  if allowed.arms and #allowed.arms <= FEW then
+  if allowed.arms and (#allowed.arms <= FEW or allowed.looked_up) then
     return by_arms(t, x, allowed)
   end
   local waiting = flagged_on_path(t, x, allowed)

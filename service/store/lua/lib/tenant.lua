@@ -113,6 +113,16 @@ function tenant.add_to_sums(t, reward, regret_upper, regret_estimate)
   redis.call("HSET", t.key, "sums", t.sums)
 end
 
+-- Notes a context as it was sent, for the scale that is learned from the first of them, so many;
+-- and from one more, if those are all the same.
+function tenant.gather(t, context, wanted)
+  local contexts, packed = key.contexts(t.base), struct.pack("<d", context)
+  local noted = redis.call("STRLEN", contexts) / 8
+  if noted < wanted or (noted == wanted and redis.call("GETRANGE", contexts, 0, 7) ~= packed) then
+    redis.call("APPEND", contexts, packed)
+  end
+end
+
 -- Adds to what is kept of rewards to tell the holdout's from all others: count, sum and sum of
 -- squares of each. Only while there is a holdout: both are to be of the same time.
 function tenant.compare(t, holdout, reward)

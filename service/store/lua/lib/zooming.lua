@@ -1,6 +1,6 @@
 -- include: tenant interval ranking ball claim flagged catalogue search
 -- The paper's presets: what is played, and what becomes of a reward.
-local zooming = {}
+local zooming = { CLOSED_AT_ONCE = 16 }
 
 -- What would be played at x of the arms allowed: a decision, not made yet; nil if there is none.
 -- Nothing is changed, but that balls without a live arm may be put to sleep.
@@ -21,7 +21,7 @@ function zooming.choose(t, x, allowed, now)
   d.ucb, d.runner, d.runner_ucb, d.bound = 0 / 0, 0, 0 / 0, 1
   if b.phase == ball.FLAGGED then
     -- As it is met: when this select sets the last arm aside, its reward may still complete it.
-    d.due = flagged.due(t.base, b, now)
+    d.due = flagged.due(t, b, now)
     d.position, d.arm, d.asked = flagged.pick(t, b, allowed)
   else
     d.position, d.arm = ball.first_from(t.base, b, b.cursor, allowed.has)
@@ -86,7 +86,7 @@ function zooming.abandon() end
 
 -- Whether the ball is full and nobody is at work on its split.
 function zooming.due(t, spot, now)
-  return flagged.due(t.base, spot.ball, now)
+  return flagged.due(t, spot.ball, now)
 end
 
 -- -- the catalogue
@@ -137,7 +137,7 @@ function zooming.settle(t, b, arm, now)
   elseif b.phase == ball.FLAGGED then
     flagged.settle(t, b, ball.position_of(t.base, b, arm), is_live(arm))
     ball.save(t.base, b)
-    return flagged.due(t.base, b, now)
+    return flagged.due(t, b, now)
   elseif b.phase == ball.ASLEEP and is_live(arm) then
     ranking.wake(t.base, b, t.confidence)
   elseif b.phase == ball.ACTIVE and not ball.first_from(t.base, b, b.cursor, is_live) then
