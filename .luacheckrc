@@ -19,6 +19,7 @@ local lib = {
   "posterior",
   "ranking",
   "refining",
+  "rule", -- zooming or adaptive, as the tenant's preset is (service/store/scripts.py)
   "score",
   "search",
   "tenant",

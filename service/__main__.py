@@ -18,6 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_serve(commands)
+    _add_tenants(commands)
     _add_demo(commands)
     _add_loadtest(commands)
     _add_simulate(commands)
@@ -59,6 +60,22 @@ def _serve(**flags: object) -> None:
     from service.settings import Settings
 
     serve(Settings.load(flags))
+
+
+def _add_tenants(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    from service.tenants_command import DESCRIPTION, add_flags
+
+    parser = commands.add_parser(
+        "tenants", help="manage the tenants of a running service", description=DESCRIPTION
+    )
+    add_flags(parser)
+    parser.set_defaults(run=_tenants)
+
+
+def _tenants(*, action: str, **flags: Any) -> None:
+    from service import tenants_actions
+
+    tenants_actions.run(getattr(tenants_actions, action), **flags)
 
 
 def _add_demo(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import Depends, FastAPI
 
 from service import logs
-from service.api import arms, decisions, keys, ledger, ops, problems, tenants
+from service.api import arms, decisions, keys, ledger, ops, problems, tenants, transfers
 from service.api.context import KEY_IN_DOCS, Context, clock_ms
 from service.api.limits import BodyLimit
 from service.api.watch import Watch
@@ -66,7 +66,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, admin_key=settings.admin_key)
     app.add_middleware(Watch)
-    for part in (decisions, ledger, tenants, arms, keys):
+    for part in (decisions, ledger, tenants, arms, keys, transfers):
         app.include_router(part.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(ops.router)
     return app
@@ -81,5 +81,6 @@ async def _look_after(store: Store) -> None:
     try:
         await store.verify()
         await store.directory.finish_deletions()
+        await store.finish_imports()
     except StoreUnavailable as error:
         log.error("started without the store", extra={"error": str(error)})

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 
-from service.errors import StaleTenant, StoreUnavailable, UnknownTenant
+from service.errors import StaleTenant, StoreUnavailable, TenantFrozen, UnknownTenant
 from service.splitter import Splitter
 from service.store import Store, Tenant
 
@@ -70,8 +70,8 @@ class Closer:
             return await self._close_steps(await self._store.directory.get(name))
         except StaleTenant:
             return True
-        except UnknownTenant:
-            return False  # it is being deleted, perhaps by a worker that died at it
+        except (TenantFrozen, UnknownTenant):
+            return False  # being exported, or deleted, perhaps by a worker that died at it
         except StoreUnavailable as error:
             if error.kind != "refused":
                 raise

@@ -6,6 +6,8 @@ ZoomingError
 ├── BadSetting             a setting has a value that cannot be used
 ├── BadLog                 a decision log cannot be read
 ├── StoreUnavailable       503: the store cannot be reached or refuses
+├── TenantFrozen           503: the tenant is being exported
+├── ExportBroken           an export cannot go on (its last line says why)
 ├── StaleTenant            the caller's view of a tenant is out of date (never leaves the service)
 └── Refusal                the caller's doing; `detail` says what to do
     ├── Unauthenticated    401
@@ -15,8 +17,10 @@ ZoomingError
     ├── UnknownDecision    404
     ├── UnknownArm         404
     ├── Conflict           409
+    │   └── Exists         there is such a tenant already
     ├── Late               410
-    └── Invalid            422
+    ├── Invalid            422
+    └── BadExport          422
 """
 
 from typing import ClassVar
@@ -52,6 +56,18 @@ class StoreUnavailable(ZoomingError):
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(f"{kind}: {reason}")
         self.kind = kind
+
+
+class TenantFrozen(ZoomingError):
+    """The tenant is being exported, and nothing of it may change meanwhile."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "The tenant is being exported"
+    retry_after_seconds: ClassVar[int] = 1
+
+
+class ExportBroken(ZoomingError):
+    """The export cannot go on; the message says why."""
 
 
 class StaleTenant(ZoomingError):
@@ -136,6 +152,13 @@ class Conflict(Refusal):
     title = "Conflict"
 
 
+class Exists(Conflict):
+    """There is such a tenant already."""
+
+    def __init__(self, tenant: str) -> None:
+        super().__init__(f"The tenant '{tenant}' exists; delete it first, or use another name.")
+
+
 class Late(Refusal):
     """The reward came after its window."""
 
@@ -153,3 +176,10 @@ class Invalid(Refusal):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.message = message
+
+
+class BadExport(Refusal):
+    """What was to be imported is no export, or not all of it."""
+
+    status = 422
+    title = "This cannot be imported"

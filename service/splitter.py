@@ -108,6 +108,7 @@ class Splitter:
                 tenant, ball=ball, token=token, first=first, children=children
             ):
                 return
+            await self._take_out_retired(tenant, arms)
         finally:
             renewal.cancel()
         seconds = time.perf_counter() - started
@@ -123,6 +124,15 @@ class Splitter:
                 "ms": round(seconds * 1000, 1),
             },
         )
+
+    async def _take_out_retired(self, tenant: Tenant, arms: NDArray[np.intp]) -> None:
+        """Arms that were retired while their ball was split are in its children."""
+        current = await self._store.directory.current(tenant.name)
+        if current.incarnation != tenant.incarnation or current.revision == tenant.revision:
+            return
+        for arm in arms.tolist():
+            if current.arm_states[arm] == RETIRED != tenant.arm_states[arm]:
+                await self._store.arms.settle(current, arm, now_ms=self._clock_ms())
 
     async def _renew(self, tenant: Tenant, ball: int, token: str) -> None:
         while True:

@@ -9,18 +9,18 @@ import pytest
 import redis
 
 from service import embedded
-from service.embedded import PrivateStore
 from tests.support.audit import audit
-from tests.support.servers import require_store
+from tests.support.servers import lasting_store
 
 
 @pytest.fixture(scope="session")
 def store_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a store that lives as long as the run; use `store_url` instead."""
-    require_store()
-    # What is tested on it is not durability, so the disk need not be waited for.
-    with PrivateStore(tmp_path_factory.mktemp("store"), appendfsync="everysec") as private:
-        yield private.url
+    """The URL of a store that lives as long as the run; use `store_url` instead.
+
+    No service does: it would close decisions there all the time.
+    """
+    with lasting_store(tmp_path_factory.mktemp("store")) as url:
+        yield url
 
 
 @pytest.fixture

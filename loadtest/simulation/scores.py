@@ -78,11 +78,11 @@ class Scores:
             lines.append(row(contest.name, cells))
         return "\n".join(lines)
 
-    def _best_blind(self, contest: Contest) -> str:
+    def _best_blind(self, contest: Contest) -> str | None:
         blind = [name for name in self.learners if name in OURS or not PEERS[name].told]
         means = {name: self.finals(contest, name) for name in blind}
         played = [name for name in blind if len(means[name])]
-        return min(played, key=lambda name: means[name].mean())
+        return min(played, key=lambda name: means[name].mean(), default=None)
 
 
 def interval(values: NDArray[np.float64]) -> float:

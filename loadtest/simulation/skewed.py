@@ -128,8 +128,7 @@ class Match:
 
 def _learned(raw: Sequence[float], auto: Auto) -> list[float]:
     """Each of the first contexts by those before it; then the scale is frozen."""
-    first = [auto.scale(raw[:trial])(x) for trial, x in enumerate(raw[: auto.contexts])]
-    return first + list(map(auto.scale(raw), raw[auto.contexts :]))
+    return [scale(x) for scale, x in zip(auto.in_turn([], raw), raw, strict=True)]
 
 
 def play(match: Match) -> Course:

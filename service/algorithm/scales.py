@@ -5,8 +5,8 @@ division, or a bisection of at most `MOST_KNOTS` values. Every scale is monotone
 `auto` is none by itself: it makes two, from the first contexts of a tenant.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -136,6 +136,18 @@ class Auto:
         if len(first) < self.contexts:
             return Ranks(tuple(sorted(first)), self.evenness)
         return Quantiles.of(first, evenness=self.evenness)
+
+    def in_turn(
+        self, seen: Iterable[float], contexts: Iterable[float]
+    ) -> Iterator[Ranks | Quantiles]:
+        """The same for each of these contexts, which come one after the other."""
+        first = sorted(list(seen)[: self.contexts])
+        scale = self.scale(first)
+        for context in contexts:
+            yield scale
+            if isinstance(scale, Ranks):
+                insort(first, context)
+                scale = self.scale(first)
 
     def setting(self) -> dict[str, Any]:
         """As a tenant's configuration says it."""

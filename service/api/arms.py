@@ -70,31 +70,41 @@ async def retire_arm(tenant: Name, arm: ArmPath, request: Request, here: Here, k
     """
     here.require_admin(key)
     request.state.tenant = tenant
-    await _change(here, tenant, arm, key, state=RETIRED)
+    try:
+        await _change(here, tenant, arm, key, state=RETIRED)
+    except UnknownArm:
+        # Perhaps by a call that did not come to its end.
+        current = await here.current_tenant(tenant, key)
+        retired = [number for number, name in enumerate(current.arm_names) if name == arm]
+        for number in retired[-1:]:
+            await _settle(here, tenant, key, number)
+        raise
 
 
 async def _change(here: Context, tenant: str, arm: str, key: str | None, *, state: int) -> Arm:
-    """The change, then what follows from it for the balls that hold the arm."""
-    changed: list[int] = []
+    """The change, and what follows from it."""
 
-    async def step(found: Tenant) -> None:
-        if changed:
-            return  # by the call before, though its reply was lost
+    async def step(found: Tenant) -> int:
         number = _number(found, arm)
         if found.arm_states[number] != state:
             await here.store.arms.change(found, number, state=state, now_ms=clock_ms())
-        changed.append(number)
+        return number
 
-    await here.with_current_tenant(tenant, key, step)
+    number = await here.with_current_tenant(tenant, key, step)
+    return _shown(await _settle(here, tenant, key, number), number)
 
-    async def settle(found: Tenant) -> tuple[Tenant, list[int]]:
-        return found, await here.store.arms.settle(found, changed[0], now_ms=clock_ms())
 
-    current, due = await here.with_tenant(tenant, key, settle)
+async def _settle(here: Context, tenant: str, key: str | None, arm: int) -> Tenant:
+    """Brings the balls that hold the arm up to date; the tenant as it was then."""
+
+    async def step(found: Tenant) -> tuple[Tenant, list[int]]:
+        return found, await here.store.arms.settle(found, arm, now_ms=clock_ms())
+
+    current, due = await here.with_tenant(tenant, key, step)
     for ball in due:
         wait_seconds = current.settings["split_wait_ms"] / 1000
         await here.splitter.split(current, ball=ball, wait_seconds=wait_seconds)
-    return _shown(current, changed[0])
+    return current
 
 
 def _number(tenant: Tenant, arm: str) -> int:

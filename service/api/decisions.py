@@ -29,7 +29,7 @@ from service.api.decision_schemas import (
     SelectRequest,
 )
 from service.api.problems import problem_of, responses
-from service.api.scaling import scale_of
+from service.api.scaling import scales_of
 from service.errors import Conflict, Invalid, Late, Refusal, UnknownDecision
 from service.store import LIVE, Tenant, Wanted, new_attempt, new_decision_id
 
@@ -145,11 +145,12 @@ async def _all_wanted(
     now_ms: int,
 ) -> list[Wanted]:
     """What is asked for in the store's terms; refused only by what the tenant is now."""
-    scale = await scale_of(here, tenant, [item.context for item in items], now_ms=now_ms)
+    contexts = [item.context for item in items]
+    scales = await scales_of(here, tenant, contexts, now_ms=now_ms)
     try:
         return [
             _wanted(tenant, item, decision_id, scale=scale, where=where)
-            for decision_id, item, where in zip(ids, items, places, strict=True)
+            for decision_id, item, where, scale in zip(ids, items, places, scales, strict=False)
         ]
     except Invalid:
         await here.confirm(tenant)
@@ -189,8 +190,8 @@ def _selection(tenant: Tenant, wanted: Wanted, selected: store.Selected) -> Sele
             "ball": choice.ball,
             "phase": choice.phase,
             "propensity": choice.propensity,
-            "context": wanted.x if wanted.raw is None else wanted.raw,
-            "mapped_context": wanted.x,
+            "context": selected.x if wanted.raw is None else wanted.raw,
+            "mapped_context": selected.x,
             "expires_at": expires_at,
         }
 

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from service.api.schemas import FieldError, Problem
-from service.errors import Invalid, Refusal, StoreUnavailable, Unauthenticated
+from service.errors import Invalid, Refusal, StoreUnavailable, TenantFrozen, Unauthenticated
 
 log = logging.getLogger("zooming")
 
@@ -54,6 +54,7 @@ def install(app: FastAPI) -> None:
     """Has every error of the app answered as a problem."""
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(StoreUnavailable, _store_unavailable)
+    app.add_exception_handler(TenantFrozen, _frozen)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
@@ -75,6 +76,17 @@ async def _store_unavailable(request: Request, error: Exception) -> JSONResponse
         error.status,
         error.title,
         "The store could not be reached or refused. Nothing was lost: send the same request again.",
+        headers={"Retry-After": str(error.retry_after_seconds)},
+    )
+
+
+async def _frozen(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, TenantFrozen)
+    return problem(
+        error.status,
+        error.title,
+        "The tenant is being exported, and nothing of it may change for a while. Nothing was lost: "
+        "send the same request again.",
         headers={"Retry-After": str(error.retry_after_seconds)},
     )
 

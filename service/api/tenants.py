@@ -83,7 +83,7 @@ async def read_tenant(tenant: Name, request: Request, here: Here, key: Key) -> T
     """The tenant's configuration and counters."""
     request.state.tenant = tenant
     found = await here.current_tenant(tenant, key)
-    return await _state(here, found, with_keys=here.is_admin(key))
+    return await tenant_state(here, found, with_keys=here.is_admin(key))
 
 
 @router.patch("/{tenant}", responses=responses(401, 403, 404, 413, 422, 503))
@@ -102,7 +102,7 @@ async def change_tenant(
         settings = changes.sent()
         return await here.store.directory.revise(found, settings=settings, now_ms=clock_ms())
 
-    return await _state(here, await here.with_tenant(tenant, key, step), with_keys=True)
+    return await tenant_state(here, await here.with_tenant(tenant, key, step), with_keys=True)
 
 
 @router.delete("/{tenant}", status_code=204, responses=responses(401, 403, 404, 422, 503))
@@ -135,7 +135,8 @@ async def read_partition(tenant: Name, request: Request, here: Here, key: Key) -
     return Response(content, media_type="application/json")
 
 
-async def _state(here: Context, tenant: Tenant, *, with_keys: bool) -> TenantState:
+async def tenant_state(here: Context, tenant: Tenant, *, with_keys: bool) -> TenantState:
+    """What is shown of the tenant."""
     now_ms = clock_ms()
     stats = await here.store.directory.stats(tenant, now_ms=now_ms)
     return TenantState(

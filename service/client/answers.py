@@ -120,8 +120,8 @@ class TenantCreated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyState:
-    """A key that opens a tenant."""
+class Key:
+    """A key that opens a tenant; without an expiry until it is revoked."""
 
     key_id: str
     created_at: datetime
@@ -136,7 +136,7 @@ class TenantState:
     created_at: datetime
     config: dict[str, Any]
     counters: dict[str, int | float]
-    keys: list[KeyState] | None = None
+    keys: list[Key] | None = None
     uplift: dict[str, Any] | None = None
 
 

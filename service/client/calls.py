@@ -214,13 +214,13 @@ def retire_arm(tenant: str, *, arm: str) -> Call[None]:
 
 
 def new_key(tenant: str, *, expires_in_seconds: float | None = None) -> Call[NewKey]:
-    """A further key that opens the tenant, shown this once."""
+    """A further key that opens the tenant, shown this once; without an expiry until revoked."""
     return Call(
         method="POST",
         path=_path("tenants", tenant, "keys"),
         body=_json({"expires_in_seconds": expires_in_seconds}),
         read=_as(NewKey),
-        once="the key is shown once. Make another one.",
+        once="the key is shown once. Make another one, and revoke the one that nobody knows.",
     )
 
 
@@ -243,13 +243,13 @@ def export_tenant(tenant: str) -> Call[None]:
     return Call(method="GET", path=_path("tenants", tenant, "export"), read=_nothing)
 
 
-def import_tenant(tenant: str) -> Call[TenantCreated]:
+def import_tenant(tenant: str) -> Call[TenantState]:
     """A tenant made from the lines of an export, which are sent along."""
     return Call(
         method="POST",
         path=_path("tenants", tenant, "import"),
-        read=_as(TenantCreated),
-        once="its lines were read already. Delete the tenant and import it again.",
+        read=_as(TenantState),
+        once="its lines were read already. If the tenant is not there now, import it again.",
     )
 
 

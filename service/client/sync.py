@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 
 from service.client import calls
-from service.client.answers import LogEvent, Rewards, TenantCreated
+from service.client.answers import LogEvent, Rewards, TenantState
 from service.client.batches import RewardBatches
 from service.client.caller import BATCH, LIMITS, RETRY, TIMEOUT_SECONDS, Caller, dress
 from service.client.calls import Call, RewardItem
@@ -102,7 +102,7 @@ class Client(Caller):
         """All that a tenant is and has learned, line by line."""
         return self._lines(calls.export_tenant(tenant))
 
-    def import_tenant(self, tenant: str, *, lines: Iterable[bytes]) -> TenantCreated:
+    def import_tenant(self, tenant: str, *, lines: Iterable[bytes]) -> TenantState:
         """A tenant made from the lines of an export."""
         return self.send(calls.import_tenant(tenant), content=lines)
 

@@ -4,6 +4,7 @@ from service.decision_ids import new_decision_id
 from service.store.access import MOST_LIVE_KEYS, TenantKey, live_keys
 from service.store.children import Children, pack_children
 from service.store.connection import ServerState
+from service.store.export_file import lines_of
 from service.store.partition import PartitionBall
 from service.store.records import BallRecord, DecisionRecord, ModelRecord
 from service.store.stats import TenantStats
@@ -40,6 +41,7 @@ __all__ = [
     "TenantStats",
     "Uplift",
     "Wanted",
+    "lines_of",
     "live_keys",
     "new_attempt",
     "new_decision_id",

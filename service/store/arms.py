@@ -41,7 +41,9 @@ class Arms:
 
     async def _change(self, step: str, tenant: Tenant, *args: Any) -> None:
         revision = f"{tenant.incarnation}.{secrets.token_hex(4)}"
-        reply = await self._connection.step(step, tenant.key, tenant.revision, revision, *args)
+        reply = await self._connection.step(
+            step, tenant.key, tenant.revision, revision, *args, rule=tenant.rule
+        )
         self._directory.fresh(tenant, reply)
         self._directory.forget(tenant.name)
 

@@ -71,19 +71,23 @@ class Connection:
         """Gives the connections back."""
         await self.client.aclose()
 
-    async def step(self, step: str, key: str, *args: Any) -> list[Any]:
-        """Runs a script; the reply's first item is its status word."""
+    async def step(
+        self, step: str, key: str, *args: Any, rule: str = scripts.RULES[0]
+    ) -> list[Any]:
+        """Runs a script, with the rule of the tenant's preset; the reply begins with a status."""
         started = time.perf_counter()
         async with self.in_time():
-            status, *rest = await scripts.call(self.client, step, key=key, args=args)
+            status, *rest = await scripts.call(self.client, step, rule=rule, key=key, args=args)
         self._observe(step, started)
         return [status.decode(), *rest]
 
-    async def same_step(self, step: str, calls: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    async def same_step(
+        self, step: str, calls: Sequence[tuple[Any, ...]], *, rule: str = scripts.RULES[0]
+    ) -> list[list[Any]]:
         """Runs a script once for each key and its arguments, in one round trip."""
         started = time.perf_counter()
         async with self.in_time():
-            replies = await scripts.call_all(self.client, step, calls)
+            replies = await scripts.call_all(self.client, step, calls, rule=rule)
         self._observe(step, started)
         return [[status.decode(), *rest] for status, *rest in replies]
 

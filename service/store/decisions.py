@@ -106,7 +106,7 @@ class Decisions:
     async def close(self, tenant: Tenant, *, now_ms: int, slot: str, cursor: str) -> Closed:
         """Closes, or forgets, some of the decisions for which it is time."""
         reply = await self._connection.step(
-            "close", tenant.key, tenant.revision, now_ms, slot, cursor
+            "close", tenant.key, tenant.revision, now_ms, slot, cursor, rule=tenant.rule
         )
         status, *rest = self._directory.fresh(tenant, reply)
         if status == "idle":

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from service.algorithm import AdaptiveConfig, AnyConfig, Interval
-from service.errors import StaleTenant, StoreUnsuitable, UnknownTenant
+from service.errors import (
+    Exists,
+    StaleTenant,
+    StoreUnavailable,
+    StoreUnsuitable,
+    TenantFrozen,
+    UnknownTenant,
+)
 from service.store import keys
 from service.store.access import TenantKey, live_keys, pack_keys, unpack_keys
 from service.store.children import ball_record
@@ -22,7 +29,7 @@ from service.store.stats import TenantStats
 from service.store.tenant import Tenant, TenantCache
 
 # The form of all that is kept of a tenant: one more for each change that others cannot read.
-_FORM = 5
+FORM = 5
 _READ_AT_ONCE = 100
 
 
@@ -45,10 +52,10 @@ class Directory:
             incarnation, form = await self._client.hmget(keys.tenant(some.decode()), fields)
         # The first form did not say which it is.
         written = int(form or 1)
-        if written != _FORM and incarnation is not None:
+        if written != FORM and incarnation is not None:
             raise StoreUnsuitable(
                 f"The store holds tenants in form {written}; this version reads and writes form "
-                f"{_FORM}. Use the version that wrote them, or give an empty store."
+                f"{FORM}. Use the version that wrote them, or give an empty store."
             )
 
     async def create(
@@ -127,6 +134,20 @@ class Directory:
         self._cache.put(revised, size=len(kept["document"]))
         return revised
 
+    async def adopt(self, tenant: Tenant) -> None:
+        """Makes the tenant of what was imported under its incarnation."""
+        await self._register(tenant)
+        status, *_ = await self._connection.step("adopt", tenant.key, tenant.incarnation)
+        if status == "adopted":
+            return
+        try:
+            await self._register(await self.read(tenant.name))
+        except UnknownTenant:
+            await self._connection.step("forget", keys.REGISTRY, tenant.name, tenant.incarnation)
+        if status == "gone":
+            raise StoreUnavailable("gone", "what was imported has gone")
+        raise Exists(tenant.name)
+
     async def get(self, name: str) -> Tenant:
         """The tenant as last read; a step made with an outdated one is refused as stale."""
         return self._cache.get(name) or await self.read(name)
@@ -193,10 +214,12 @@ class Directory:
         return tenant
 
     def fresh(self, tenant: Tenant, reply: list[Any]) -> list[Any]:
-        """The reply of a step, unless it says that the tenant has changed since it was read."""
+        """The reply of a step, unless the tenant has changed since it was read, or is frozen."""
         if reply[0] in ("stale", "unknown_tenant"):
             self.forget(tenant.name)
             raise StaleTenant(tenant.name)
+        if reply[0] == "frozen":
+            raise TenantFrozen(tenant.name)
         return reply
 
     def forget(self, name: str) -> None:
@@ -286,7 +309,7 @@ def _kept_fields(tenant: Tenant) -> dict[str, Any]:
     """What the tenant's hash keeps of its settings and keys; written anew at each revision."""
     default = tenant.settings["default_reward"]
     return {
-        "form": _FORM,
+        "form": FORM,
         "keys": pack_keys(tenant.keys),
         "document": tenant.document(),
         "window_ms": tenant.window_ms,

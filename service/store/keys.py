@@ -6,10 +6,13 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
 
     zooming:tenants                  hash: tenant -> incarnation, the list of tenants
     zooming:deletions                set: "tenant incarnation", deletions not known to be finished
+    zooming:imports                  hash: "tenant incarnation" -> when the import is given up, ms;
+                                     imports not known to be finished
     zooming:closer                   string: the worker that closes decisions, for a few seconds
     zooming:{t}                      hash: revision, incarnation, document, constants, counters
     zooming:{t}:<incarnation>:       the base of all that follows
       deleted                        the tenant's hash, once it is deleted, until all is swept
+      staged                         the tenant's hash, while the tenant is imported
       balls                          hash: ball -> packed record (records.py)
       path                           hash: "a:d:i" -> rank and id of the best active ball of that
                                      interval and the best mean of a ball there, "f:d:i" -> the
@@ -40,11 +43,13 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
 
 REGISTRY = "zooming:tenants"
 DELETIONS = "zooming:deletions"
+IMPORTS = "zooming:imports"
 CLOSER = "zooming:closer"
 
 # Kind of key -> the arguments that follow it.
 DERIVED: dict[str, tuple[str, ...]] = {
     "deleted": (),
+    "staged": (),
     "balls": (),
     "path": (),
     "claims": (),
@@ -69,8 +74,8 @@ DERIVED: dict[str, tuple[str, ...]] = {
 }
 # Kinds of keys that never have a TTL, that always have one, and (the rest) those that have one
 # before the split of their ball, or get one then.
-PERMANENT = frozenset(DERIVED) - {"pointer", "forward", "arms"}
-EXPIRING = frozenset({"pointer"})
+PERMANENT = frozenset(DERIVED) - {"pointer", "forward", "arms", "staged"}
+EXPIRING = frozenset({"pointer", "staged"})
 
 
 def tenant(name: str) -> str:

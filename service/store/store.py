@@ -3,9 +3,10 @@
 Times are arguments, so tests run in invented time. Every step is safe to repeat.
 """
 
+import asyncio
 import secrets
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from service.store.connection import Connection, Observer, ServerState
 from service.store.decisions import Decisions
 from service.store.directory import Directory
 from service.store.draws import draw, packed
+from service.store.exporting import Export
+from service.store.importing import Import, finish_imports
 from service.store.partition import PartitionBall, read_partition
 from service.store.records import BallRecord
 from service.store.tenant import Tenant
@@ -63,11 +66,13 @@ class Choice:
 class Selected:
     """The answer to a select: `selected`, `conflict` (another context) or `none_eligible`.
 
-    The choices are ranked, best first; `due` is the ball to be split, if any.
+    `x` is the context that it was made for, also when the scale was another then. The choices are
+    ranked, best first; `due` is the ball to be split, if any.
     """
 
     status: str
     at_ms: int = 0
+    x: float = 0.0
     due: int | None = None
     choices: Sequence[Choice] = ()
 
@@ -127,15 +132,15 @@ class Store:
     async def select(self, tenant: Tenant, wanted: Wanted, *, now_ms: int) -> Selected:
         """The arms to play."""
         call = _select_call(tenant, wanted, now_ms=now_ms)
-        reply = await self._connection.step("select", *call)
+        reply = await self._connection.step("select", *call, rule=tenant.rule)
         return _selected(wanted.decision_id, self.directory.fresh(tenant, reply))
 
     async def select_all(
         self, wanted: Sequence[tuple[Tenant, Wanted]], *, now_ms: int
     ) -> list[Selected]:
-        """The same for each, in one round trip."""
+        """The same for each, in one round trip; all tenants are of the same preset."""
         calls = [_select_call(*one, now_ms=now_ms) for one in wanted]
-        replies = await self._connection.same_step("select", calls)
+        replies = await self._connection.same_step("select", calls, rule=wanted[0][0].rule)
         return [
             _selected(one.decision_id, self.directory.fresh(tenant, reply))
             for (tenant, one), reply in zip(wanted, replies, strict=True)
@@ -146,13 +151,13 @@ class Store:
     ) -> Rewarded:
         """Credits the reward, once."""
         call = _reward_call(tenant, decision_id, reward, now_ms=now_ms, attempt=new_attempt())
-        reply = await self._connection.step("reward", *call)
+        reply = await self._connection.step("reward", *call, rule=tenant.rule)
         return _rewarded(self.directory.fresh(tenant, reply))
 
     async def reward_all(
         self, given: Sequence[tuple[Tenant, str, float]], *, now_ms: int, attempt: int
     ) -> list[Rewarded]:
-        """The same for each tenant, decision id and reward, in one round trip.
+        """The same for each decision id and reward; all tenants are of the same preset.
 
         With the same `attempt` again, what was applied is told as `applied` once more.
         """
@@ -160,7 +165,7 @@ class Store:
             _reward_call(*one, now_ms=now_ms, attempt=(attempt + number) % _ATTEMPTS)
             for number, one in enumerate(given)
         ]
-        replies = await self._connection.same_step("reward", calls)
+        replies = await self._connection.same_step("reward", calls, rule=given[0][0].rule)
         return [
             _rewarded(self.directory.fresh(tenant, reply))
             for (tenant, *_), reply in zip(given, replies, strict=True)
@@ -168,16 +173,23 @@ class Store:
 
     async def censor(self, tenant: Tenant, *, decision_id: str, now_ms: int) -> str:
         """Closes a decision unlearned: `censored`, `conflict`, `late` or `unknown_decision`."""
-        reply = await self._connection.step(
-            "censor", tenant.key, tenant.revision, decision_id, tenant.slot_of(decision_id), now_ms
-        )
+        slot = tenant.slot_of(decision_id)
+        call = tenant.key, tenant.revision, decision_id, slot, now_ms
+        reply = await self._connection.step("censor", *call, rule=tenant.rule)
         return str(self.directory.fresh(tenant, reply)[0])
 
-    async def gather(self, tenant: Tenant, contexts: Sequence[float]) -> list[float]:
+    async def gather(
+        self, tenant: Tenant, contexts: Sequence[float], *, now_ms: int
+    ) -> list[float]:
         """Notes contexts for the scale that is being learned; those noted before them."""
         packed_contexts = struct.pack(f"<{len(contexts)}d", *contexts)
         reply = await self._connection.step(
-            "gather", tenant.key, tenant.revision, packed_contexts, tenant.contexts_to_gather
+            "gather",
+            tenant.key,
+            tenant.revision,
+            packed_contexts,
+            tenant.contexts_to_gather,
+            now_ms,
         )
         seen = self.directory.fresh(tenant, reply)[1]
         return list(struct.unpack(f"<{len(seen) // 8}d", seen))
@@ -251,6 +263,30 @@ class Store:
     async def _split_step(self, step: str, tenant: Tenant, *args: Any) -> list[Any]:
         return await self._connection.step(step, tenant.key, tenant.incarnation, *args)
 
+    # -- whole tenants
+
+    async def export(self, tenant: Tenant, *, clock_ms: Callable[[], int]) -> AsyncGenerator[bytes]:
+        """The lines of an export; the tenant is frozen when this returns, until they are taken."""
+        export = Export(self._connection, tenant, clock_ms=clock_ms)
+        await export.begin()
+        return export.lines()
+
+    async def import_tenant(self, name: str, *, lines: AsyncIterator[bytes]) -> Tenant:
+        """A new tenant from the lines of an export; if anything is wrong, nothing is left of it."""
+        importing = Import(self._connection, name)
+        try:
+            tenant = await importing.stage(lines)
+            await self.directory.adopt(tenant)
+        except BaseException:
+            await asyncio.shield(importing.discard())
+            raise
+        await importing.finish()
+        return await self.directory.read(name)
+
+    async def finish_imports(self) -> None:
+        """Gives back what was left by imports that were cut short, once they are given up."""
+        await finish_imports(self._connection)
+
     # -- the partition
 
     async def partition(self, tenant: Tenant) -> list[PartitionBall]:
@@ -282,14 +318,14 @@ def _selected(decision_id: str, reply: list[Any]) -> Selected:
     status, *rest = reply
     if status != "selected":
         return Selected(status)
-    at_ms, due, *parts = rest
+    at_ms, x, due, *parts = rest
     choices = [
         Choice(
             ranked_id(decision_id, place), arm, ball, phase.decode(), propensity=float(propensity)
         )
         for place, (arm, ball, phase, propensity) in enumerate(_by_choice(parts), 1)
     ]
-    return Selected(status, int(float(at_ms)), _ball_or_none(due), choices)
+    return Selected(status, int(float(at_ms)), float(x), _ball_or_none(due), choices)
 
 
 def _by_choice(parts: list[Any]) -> Iterator[list[Any]]:

@@ -61,6 +61,11 @@ class Tenant:
         return keys.base(self.name, self.incarnation)
 
     @property
+    def rule(self) -> str:
+        """The library of scripts that plays the tenant's preset."""
+        return "adaptive" if self.settings["preset"] == "adaptive" else "zooming"
+
+    @property
     def zooming(self) -> Config:
         """The configuration of the paper's presets, whose balls are split by workers."""
         assert isinstance(self.config, Config)

@@ -6,7 +6,14 @@ import pytest
 
 from service.embedded import PrivateStore
 from tests.api.calls import ADMIN_KEY, MAX_BODY_BYTES, create
-from tests.support.servers import Service, running_service
+from tests.support.servers import Service, lasting_store, running_service
+
+
+@pytest.fixture(scope="session")
+def store_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A store for the services that live as long as the run, and nobody else."""
+    with lasting_store(tmp_path_factory.mktemp("store")) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from service.settings import Settings
-from tests.api.calls import ADMIN_KEY, CONFIG, assert_problem, call, strict_json
+from tests.api.calls import ADMIN_KEY, CONFIG, assert_problem, bearer, call, strict_json
 from tests.support.engine import new_name
 from tests.support.servers import Service, free_port
 
@@ -22,6 +22,8 @@ ROUTES = {
     "PATCH /tenants/{tenant}": "admin",
     "POST /tenants/{tenant}/keys": "admin",
     "DELETE /tenants/{tenant}/keys/{key_id}": "admin",
+    "GET /tenants/{tenant}/export": "admin",
+    "POST /tenants/{tenant}/import": "admin",
     "GET /tenants": "admin",
     "DELETE /tenants/{tenant}": "admin",
     "GET /tenants/{tenant}": "tenant",
@@ -45,6 +47,7 @@ OPEN_PAGES = ["/docs", "/openapi.json"]
 TENANT_ROUTES = [route for route, who in ROUTES.items() if who == "tenant"]
 SUCCESS = {
     "POST /tenants/{tenant}/keys": 201,
+    "POST /tenants/{tenant}/import": 201,
     "DELETE /tenants/{tenant}": 204,
     "DELETE /tenants/{tenant}/keys/{key_id}": 204,
     "DELETE /tenants/{tenant}/arms/{arm}": 204,
@@ -86,6 +89,10 @@ def make(service: Service, name: str | None = None) -> Made:
 def use(service: Service, made: Made, route: str, *, key: str | None) -> httpx.Response:
     """Calls the route for the tenant, with a body that is right."""
     method, path = route.split()
+    if path.endswith("/import"):
+        file = call(service, "GET", f"/tenants/{made.name}/export", key=ADMIN_KEY).content
+        headers = bearer(key)
+        return service.client.post(f"/tenants/{made.name}-2/import", content=file, headers=headers)
     bodies: dict[str, Any] = {
         "PUT /tenants/{tenant}": CONFIG,
         "PATCH /tenants/{tenant}": {"split_wait_ms": 5},

@@ -23,6 +23,7 @@ PUT, READ, PATCH, DELETE = (
     f"{method} /tenants/{{tenant}}" for method in ("PUT", "GET", "PATCH", "DELETE")
 )
 NEW_KEY, REVOKE = "POST /tenants/{tenant}/keys", "DELETE /tenants/{tenant}/keys/{key_id}"
+EXPORT, IMPORT = "GET /tenants/{tenant}/export", "POST /tenants/{tenant}/import"
 LIST, PARTITION = "GET /tenants", "GET /tenants/{tenant}/partition"
 LOG, ARMS = "GET /tenants/{tenant}/log", "GET /tenants/{tenant}/arms"
 ADD, CHANGE, RETIRE = (
@@ -56,6 +57,10 @@ PROVOCATIONS: list[tuple[str, int, str, Any]] = [
     (NEW_KEY, 422, "/tenants/shop/keys", {"expires_in_seconds": 0}),
     (REVOKE, 404, "/tenants/shop/keys/unknown", None),
     (REVOKE, 422, "/tenants/shop/keys/a%20b", None),
+    (EXPORT, 404, "/tenants/nobody/export", None),
+    (EXPORT, 422, "/tenants/Nobody/export", None),
+    (IMPORT, 409, "/tenants/shop/import", {}),
+    (IMPORT, 422, "/tenants/copy/import", {}),
     (PARTITION, 404, "/tenants/nobody/partition", None),
     (PARTITION, 422, "/tenants/Nobody/partition", None),
     (LOG, 404, "/tenants/nobody/log", None),
@@ -99,6 +104,8 @@ GOOD_CALLS: dict[str, tuple[str, Any]] = {
     LIST: ("/tenants", None),
     NEW_KEY: ("/tenants/shop/keys", {}),
     REVOKE: ("/tenants/shop/keys/k1", None),
+    EXPORT: ("/tenants/shop/export", None),
+    IMPORT: ("/tenants/copy/import", {}),
     PARTITION: ("/tenants/shop/partition", None),
     LOG: ("/tenants/shop/log", None),
     ARMS: ("/tenants/shop/arms", None),

@@ -9,13 +9,20 @@ import pytest
 
 from service.client import AsyncClient, AsyncRewardBatches, Client, Retry
 from tests.client.front import Front
-from tests.support.servers import Service, running_service
+from tests.support.servers import Service, lasting_store, running_service
 
 ADMIN_KEY = "adm_5d21c8b7e0f34a96"
 # Waits are short, and there are enough of them for every harm that a test plans.
 QUICK = Retry(first_wait_seconds=0.001)
 
 NewClient = Callable[..., Client]
+
+
+@pytest.fixture(scope="session")
+def store_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A store for the services that live as long as the run, and nobody else."""
+    with lasting_store(tmp_path_factory.mktemp("store")) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ BODY = {"arms": 2, "reward_window_seconds": 1, "retention_seconds": 1}
 PAST_MS = 2001
 
 
-@pytest.mark.parametrize("decision_id", ["mine", new_decision_id(NOW_MS)])
+@pytest.mark.parametrize("decision_id", ["mine", new_decision_id(NOW_MS)], ids=["mine", "ours"])
 @pytest.mark.parametrize("is_swept", [False, True])
 def test_a_select_after_the_retention_is_a_new_decision(
     store_url: str, decision_id: str, is_swept: bool

@@ -18,10 +18,10 @@ def first_replies_lost(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     steps: set[str] = set()
     call = scripts.call
 
-    async def twice(client: Any, step: str, *, key: str, args: tuple[Any, ...]) -> list[Any]:
+    async def twice(client: Any, step: str, **about: Any) -> list[Any]:
         steps.add(step)
-        first = await call(client, step, key=key, args=args)
-        second = await call(client, step, key=key, args=args)
+        first = await call(client, step, **about)
+        second = await call(client, step, **about)
         assert second == first, f"{step} replied {first}, then {second}"
         return second
 

@@ -13,7 +13,8 @@ from service.algorithm import Config, Interval
 from service.store import BallRecord, Store, keys, scripts
 from service.store.children import ball_record
 from service.store.tenant import LIVE, PAUSED, RETIRED
-from tests.support.engine import NOW_MS, Engine, config_of, counters_of, new_engine
+from tests.support.engine import NOW_MS, Engine, config_of, counters_of, new_engine, new_name
+from tests.support.transfer import export, import_file
 
 BODY: dict[str, Any] = {
     "arms": 6,
@@ -81,10 +82,11 @@ def test_script_is_short(step: str) -> None:
     assert len(text_of(step).splitlines()) <= 120
 
 
+@pytest.mark.parametrize("rule", scripts.RULES)
 @pytest.mark.parametrize("step", scripts.STEPS)
-def test_every_library_that_a_step_uses_is_included(step: str) -> None:
+def test_every_library_that_a_step_uses_is_included(step: str, rule: str) -> None:
     """The linter cannot see this, since the libraries' names are known to it everywhere."""
-    composed = scripts.compose(step)
+    composed = scripts.compose(step, rule)
     for library in (files("service.store") / "lua" / "lib").iterdir():
         name = library.name.removesuffix(".lua")
         used = re.search(rf"(?<![\w.\"]){name}\.\w+\(", composed)
@@ -99,13 +101,13 @@ def test_the_steps_touch_just_the_keys_that_their_headers_list(
     given: dict[str, set[int]] = defaultdict(set)
     call = scripts.call
 
-    async def watched(client: Any, step: str, *, key: str, args: tuple[Any, ...]) -> list[Any]:
+    async def watched(client: Any, step: str, *, args: tuple[Any, ...], **more: Any) -> list[Any]:
         given[step].add(len(args))
-        return await call(client, step, key=key, args=args)
+        return await call(client, step, args=args, **more)
 
     monkeypatch.setattr(scripts, "call", watched)
     # An unknown SHA has each step sent as text, so that the monitor shows whose commands follow.
-    monkeypatch.setattr(scripts, "_sha", lambda _: "0" * 40)
+    monkeypatch.setattr(scripts, "_sha", lambda *_: "0" * 40)
     with raw.monitor() as monitor:
         asyncio.run(_whole_life(store_url))
         raw_end = redis.Redis.from_url(store_url)
@@ -152,7 +154,7 @@ async def _play_a_curve(store: Store) -> None:
     """A tenant of the preset `adaptive`, until all its arms are tried."""
     made = await new_engine(store, {"arms": 3} | LEDGER)
     learning = await new_engine(store, {"arms": 1, "context_scale": {"kind": "auto"}})
-    await store.gather(learning.tenant, [1.0, 2.0])
+    await store.gather(learning.tenant, [1.0, 2.0], now_ms=NOW_MS)
     await made.change_arm(2, PAUSED)
     await made.add_arm("another")
     for trial in range(20):
@@ -209,8 +211,11 @@ async def _whole_life(url: str) -> None:
         for decision_id in late:
             await made.reward(decision_id, 0.4)
         await counters_of(store, made.tenant)
+        await store.gather(made.tenant, [0.5], now_ms=NOW_MS)
         await store.directory.revise(made.tenant, settings={"log_entries": 0}, now_ms=NOW_MS)
-        await store.directory.delete(made.tenant)
+        copied = await import_file(store, new_name(), await export(store, made.tenant))
+        for tenant in (made.tenant, copied):
+            await store.directory.delete(tenant)
         for state in (PAUSED, RETIRED):
             made = await new_engine(store, BODY | {"arms": 2})
             await made.reward((await made.select(0.5)).decision_id, 0.5)

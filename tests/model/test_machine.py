@@ -26,8 +26,9 @@ from hypothesis.stateful import (
 from service.store import LIVE, PAUSED, RETIRED, Store
 from tests.model.plain import PlainTenant
 from tests.support.audit import audit
-from tests.support.engine import Engine, learner_for, new_engine
+from tests.support.engine import Engine, learner_for, new_engine, new_name
 from tests.support.plays import contexts
+from tests.support.transfer import export, import_file
 
 Answer = TypeVar("Answer")
 WINDOW_SECONDS, RETENTION_SECONDS = 10.0, 5.0
@@ -205,6 +206,20 @@ class TenantMachine(RuleBasedStateMachine):
             await self.engine.refresh()
 
         self.run(reopen())
+
+    @rule()
+    def move(self) -> None:
+        """The tenant goes on under another name, from an export of it."""
+
+        async def move() -> None:
+            store, old = self.engine.store, self.engine.tenant
+            file = await export(store, old)
+            self.engine.tenant = await import_file(store, new_name(), file)
+            await store.directory.delete(old)
+
+        self.run(move())
+        self.read = ""
+        self.check_log()
 
     # -- what must hold
 

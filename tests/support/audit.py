@@ -49,7 +49,7 @@ def audit_ttls(client: RawClient) -> None:
         text, has_ttl = key.decode(), ttl != -1
         if text == keys.CLOSER:
             continue
-        if text in (keys.REGISTRY, keys.DELETIONS) or text.endswith("}"):
+        if text in (keys.REGISTRY, keys.DELETIONS, keys.IMPORTS) or text.endswith("}"):
             assert not has_ttl, text
             continue
         kind = text.partition("}:")[2].split(":")[1]

@@ -100,6 +100,25 @@ class Engine:
         await self._split(rewarded.due)
         return rewarded
 
+    async def rank(
+        self, x: float, *, n: int, decision_id: str, eligible: Sequence[int] | None = None
+    ) -> list[Played]:
+        """Several arms, best first, none if no arm may be played; waits for a split that is due."""
+        wanted = Wanted(decision_id=decision_id, x=x, eligible=eligible, n=n)
+        selected = await self.store.select(self.tenant, wanted, now_ms=self.clock[0])
+        await self._split(selected.due)
+        return [
+            Played(
+                decision_id=choice.decision_id,
+                arm=choice.arm,
+                ball=choice.ball,
+                phase=choice.phase,
+                at_ms=selected.at_ms,
+                due=selected.due,
+            )
+            for choice in selected.choices
+        ]
+
     async def try_select(
         self, x: float, *, decision_id: str, eligible: Sequence[int] | None = None
     ) -> Played | None:

@@ -16,7 +16,7 @@ import httpx
 import pytest
 import redis
 
-from service.embedded import find_server
+from service.embedded import PrivateStore, find_server
 from service.errors import StoreStartError
 
 START_SECONDS = 60.0
@@ -47,6 +47,15 @@ def require_store() -> None:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"no store: {error}")
+
+
+@contextmanager
+def lasting_store(folder: Path) -> Iterator[str]:
+    """The URL of a store for many tests."""
+    require_store()
+    # What is tested on it is not durability, so the disk need not be waited for.
+    with PrivateStore(folder, appendfsync="everysec") as private:
+        yield private.url
 
 
 @dataclass

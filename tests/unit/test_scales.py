@@ -202,6 +202,17 @@ def test_auto_has_ranks_first_and_is_then_frozen(sample: list[float], contexts: 
         assert auto.scale(first[::-1]) == auto.scale(sample)
 
 
+@settings(deadline=None)  # the machine may be busy
+@given(SAMPLES, st.integers(0, 60), st.integers(1, 30))
+def test_contexts_in_turn_are_mapped_as_those_that_come_alone(
+    sample: list[float], seen: int, contexts: int
+) -> None:
+    auto = Auto(contexts=contexts)
+    before, after = sample[:seen], sample[seen:]
+    alone = [auto.scale(before + after[:place]) for place in range(len(after))]
+    assert list(auto.in_turn(before, after)) == alone
+
+
 # -- settings
 
 

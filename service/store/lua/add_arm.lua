@@ -1,4 +1,4 @@
--- include: tenant closing zooming adaptive journal
+-- include: tenant rule journal
 --
 -- Adds an arm: it enters as an active ball of its own, over all contexts.
 --
@@ -11,7 +11,7 @@
 -- ARGV[4]  the ball's packed record; "" under the preset `adaptive`
 -- ARGV[5]  now, ms
 -- Derived  catalogue balls arms path active means waiting curve log
--- Returns  {"added"} {"stale"} {"unknown_tenant"}
+-- Returns  {"added"} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(log balls)
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
@@ -23,7 +23,7 @@ local now = tonumber(ARGV[5])
 if redis.call("HGET", tenant_key, "revision") == next_revision then
   return { "added" }
 end
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end
@@ -31,7 +31,7 @@ local arm = tenant.count(tenant_key, "arms_ever", 1) - 1
 t.arms = tenant.count(tenant_key, "arms", 1)
 local id = tenant.count(tenant_key, "next_ball", 1) - 1
 redis.call("HSET", key.catalogue(t.base), arm, struct.pack("<I4", id) .. name)
-closing.rule(t).add_arm(t, id, arm, record)
+rule.add_arm(t, id, arm, record)
 journal.arm(t, now, "arm_added", arm)
 redis.call("HSET", tenant_key, "revision", next_revision)
 return { "added" }

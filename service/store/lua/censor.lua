@@ -11,7 +11,7 @@
 -- ARGV[4]  now, ms
 -- Derived  balls forward states path active means curve decisions pointer ledger log
 -- Returns  {"censored"} {"conflict", its state} {"late"} {"unknown_decision"} {"stale"}
---          {"unknown_tenant"}
+--          {"frozen"} {"unknown_tenant"}
 -- Cost     O(depth + log balls); under the preset `adaptive` O(log balls) for each ball of a curve
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
@@ -19,7 +19,7 @@ local id = ARGV[2]
 local hint = ARGV[3]
 local now = tonumber(ARGV[4])
 
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end

@@ -1,4 +1,4 @@
--- include: tenant catalogue adaptive journal
+-- include: tenant catalogue rule journal
 --
 -- Pauses, resumes or retires an arm. Under the paper's presets its balls are settled afterwards.
 --
@@ -10,7 +10,7 @@
 -- ARGV[4]  its state afterwards: 0 live, 1 paused, 2 retired
 -- ARGV[5]  now, ms
 -- Derived  states path active means waiting asked curve log
--- Returns  {"changed"} {"stale"} {"unknown_tenant"}
+-- Returns  {"changed"} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(1); under the preset `adaptive` O(log balls) for each ball of the arm
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
@@ -23,14 +23,12 @@ local EVENTS = { [0] = "arm_resumed", "arm_paused", "arm_retired" }
 if redis.call("HGET", tenant_key, "revision") == next_revision then
   return { "changed" }
 end
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end
 catalogue.change(t, arm, state)
-if t.preset == "adaptive" then
-  adaptive.settle(t, arm)
-end
+rule.arm_changed(t, arm)
 journal.arm(t, now, EVENTS[state], arm)
 redis.call("HSET", tenant_key, "revision", next_revision)
 return { "changed" }

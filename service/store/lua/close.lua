@@ -1,4 +1,4 @@
--- include: tenant decision closing
+-- include: tenant rule decision closing
 --
 -- Closes some decisions whose window is over, with the default reward if there is one, or forgets
 -- those whose retention is over.
@@ -12,7 +12,7 @@
 -- Derived  balls forward arms states path active means flagged waiting asked cells samples claims
 --          curve decisions slots ledger log
 -- Returns  {"more", slot, where to go on in it, ball due for a split before that or ""}
---          {"idle", when the next slot is due, ms, or ""} {"stale"} {"unknown_tenant"}
+--          {"idle", when the next slot is due, ms, or ""} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     a reward's, MOST_CLOSED times
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
@@ -22,7 +22,7 @@ local cursor = ARGV[4]
 local MOST_CLOSED = 16
 local READ_AT_ONCE = 100
 
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end
@@ -54,7 +54,7 @@ for place = 1, #found[2], 2 do
     if t.default and (spot or d.holdout) then
       closing.credit(t, d, spot, decision.DEFAULTED, t.default, now)
       tenant.count(tenant_key, d.holdout and "rewards_holdout" or "rewards_defaulted", 1)
-      if spot and closing.rule(t).due(t, spot, now) then
+      if spot and rule.due(t, spot, now) then
         return { "more", slot, cursor, spot.id }
       end
     else

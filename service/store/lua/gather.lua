@@ -7,16 +7,19 @@
 -- ARGV[1]  revision of the tenant that the caller knows
 -- ARGV[2]  contexts, packed in 64 bits each
 -- ARGV[3]  how many are wanted in all
+-- ARGV[4]  now, ms
 -- Derived  contexts
--- Returns  {"gathered", those noted before, packed in the same way} {"stale"} {"unknown_tenant"}
+-- Returns  {"gathered", those noted before, packed in the same way} {"stale"} {"frozen"}
+--          {"unknown_tenant"}
 -- Cost     O(contexts noted)
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
 local contexts = ARGV[2]
 local wanted = tonumber(ARGV[3])
+local now = tonumber(ARGV[4])
 local BYTES = 8
 
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end

@@ -1,4 +1,4 @@
--- include: tenant ball catalogue decision closing
+-- include: tenant ball rule decision closing
 --
 -- Credits a reward to its decision's ball, in the phase that the ball is in now.
 --
@@ -15,7 +15,7 @@
 --          curve decisions pointer ledger log
 -- Returns  {"applied", ball credited, its phase, ball due for a split or ""}
 --          {"duplicate"} {"conflict", the reward that stands} {"censored"} {"ignored"} {"late"}
---          {"unknown_decision"} {"stale"} {"unknown_tenant"}
+--          {"unknown_decision"} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(depth + log balls); under the preset `adaptive` O(log balls) for each ball of three
 --          curves
 local tenant_key = KEYS[1]
@@ -26,7 +26,7 @@ local reward = tonumber(ARGV[4])
 local now = tonumber(ARGV[5])
 local attempt = tonumber(ARGV[6])
 
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end
@@ -65,5 +65,5 @@ end
 if not spot then
   return { "applied", d.ball, ball.PHASE[d.phase], "" }
 end
-local due = closing.rule(t).due(t, spot, now)
+local due = rule.due(t, spot, now)
 return { "applied", spot.id, ball.PHASE[spot.phase], due and spot.id or "" }

@@ -1,4 +1,4 @@
--- include: tenant ball catalogue zooming adaptive decision ledger journal closing
+-- include: tenant ball catalogue rule decision ledger journal
 --
 -- Chooses the arms to play at a context, best first, and records the decisions.
 --
@@ -22,9 +22,9 @@
 -- ARGV[13] how many arms may be played
 -- Derived  path balls arms catalogue states active means flagged asked cells claims forward curve
 --          waiting decisions pointer slots ledger log
--- Returns  {"selected", issued at in ms, ball due for a split or "", then for each decision arm,
---          ball, phase, propensity in 17 digits}
---          {"conflict"} {"none_eligible"} {"stale"} {"unknown_tenant"}
+-- Returns  {"selected", issued at in ms, context of the decisions in 17 digits, ball due for a
+--          split or "", then for each decision arm, ball, phase, propensity in 17 digits}
+--          {"conflict"} {"none_eligible"} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(depth + log balls); with eligible or paused arms O(arms named · depth), or O(balls
 --          that are passed by); all for each arm wanted
 local tenant_key = KEYS[1]
@@ -42,7 +42,7 @@ local holdout_share = tonumber(ARGV[11])
 local floor = tonumber(ARGV[12])
 local playable = tonumber(ARGV[13])
 
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end
@@ -51,9 +51,10 @@ local function id_of(place)
   return place == 1 and id or id .. "." .. place
 end
 
-local reply = { "selected", string.format("%.17g", now), "" }
+local DUE = 4
+local reply = { "selected", string.format("%.17g", now), ARGV[4], "" }
 local function tell(d)
-  reply[2] = string.format("%.17g", d.at)
+  reply[2], reply[3] = string.format("%.17g", d.at), string.format("%.17g", d.x)
   for _, part in ipairs({ d.arm, d.ball, ball.PHASE[d.phase] }) do
     reply[#reply + 1] = part
   end
@@ -74,7 +75,6 @@ if known then
   return reply
 end
 
-local rule = closing.rule(t)
 local taken = {}
 -- How likely this is of the holdout, by the arms in the places before.
 local held = holdout_share
@@ -119,7 +119,7 @@ for place = 1, math.min(wanted, playable) do
   journal.decision(t, now, "selected", d)
   tenant.count(tenant_key, "trials_" .. (d.holdout and "holdout" or ball.PHASE[d.phase]), 1)
   taken[d.arm] = true
-  reply[3] = d.due and d.ball or reply[3]
+  reply[DUE] = d.due and d.ball or reply[DUE]
   tell(d)
 end
-return #reply > 3 and reply or { "none_eligible" }
+return #reply > DUE and reply or { "none_eligible" }

@@ -9,7 +9,7 @@
 -- ARGV[3]  now, ms
 -- ARGV[4…] balls that hold the arm
 -- Derived  balls arms states path active means flagged waiting asked cells samples claims
--- Returns  {"settled", balls due for a split, …} {"stale"} {"unknown_tenant"}
+-- Returns  {"settled", balls due for a split, …} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(log balls) for each ball
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
@@ -17,7 +17,7 @@ local arm = tonumber(ARGV[2])
 local now = tonumber(ARGV[3])
 local BALLS = 4
 
-local t, refusal = tenant.at_revision(tenant_key, revision)
+local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end

@@ -230,7 +230,7 @@ local function drop_curve(t, m, c)
 end
 
 -- Brings the rankings up to date with what has become of an arm.
-function adaptive.settle(t, arm)
+function adaptive.arm_changed(t, arm)
   local m, c = model.load(t), curve.load(t.base, arm)
   local state = catalogue.state(t, arm)
   if not c then

@@ -1,4 +1,4 @@
--- include: tenant ball catalogue zooming adaptive decision ledger journal
+-- include: tenant ball catalogue rule decision ledger journal
 -- How an open decision ends: credited with a reward or a default, or without one.
 local closing = {}
 
@@ -8,10 +8,6 @@ local NAMES = {
   [decision.CENSORED] = "censored",
   [decision.EXPIRED] = "expired",
 }
-
-function closing.rule(t)
-  return t.preset == "adaptive" and adaptive or zooming
-end
 
 local function close(t, d, state, now, reward, attempt)
   decision.close(t, d, state, now, reward, attempt)
@@ -25,7 +21,7 @@ function closing.spot(t, d)
   if d.holdout or catalogue.state(t, d.arm) == catalogue.RETIRED then
     return nil
   end
-  return closing.rule(t).locate(t, d)
+  return rule.locate(t, d)
 end
 
 -- Credits the reward and closes the decision as rewarded or defaulted.
@@ -33,7 +29,7 @@ function closing.credit(t, d, spot, state, reward, now, attempt)
   local bound, best_mean = d.bound, d.best_mean
   if spot then
     local value = tenant.to_unit(t, reward)
-    closing.rule(t).credit(t, spot, d, value, now)
+    rule.credit(t, spot, d, value, now)
     local known_best = best_mean == best_mean and best_mean or value
     tenant.add_to_sums(t, reward, (bound - value) * t.span, (known_best - value) * t.span)
   end
@@ -45,7 +41,7 @@ end
 function closing.without_reward(t, d, state, now)
   local spot = closing.spot(t, d)
   if spot then
-    closing.rule(t).abandon(t, spot)
+    rule.abandon(t, spot)
   end
   close(t, d, state, now)
 end

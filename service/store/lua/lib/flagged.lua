@@ -111,6 +111,13 @@ local function first_asked(t, b, start, allowed)
   end)
 end
 
+-- None of the arms asked is live: whoever paused or retired them did not come to settle the ball.
+local function ask_nobody(t, b)
+  redis.call("SET", key.asked(t.base, b.id), string.rep("\0", math.ceil(b.arms / 8)))
+  b.asked = 0
+  ball.save(t.base, b)
+end
+
 -- Position and arm to play of those allowed, and whether it is asked for a sample; if none of them
 -- is, as in a full ball that waits for its split, they are played in turn.
 function flagged.pick(t, b, allowed)
@@ -119,6 +126,9 @@ function flagged.pick(t, b, allowed)
   local position, arm = first_asked(t, b, start, allowed)
   if position then
     return position, arm, true
+  end
+  if b.asked > 0 and allowed.count == 0 then
+    ask_nobody(t, b)
   end
   position, arm = ball.first_from(t.base, b, b.cursor, allowed.has)
   return position, arm, false

@@ -2,8 +2,12 @@
 -- its constants. Counters are fields of the same hash.
 local tenant = {}
 
+local function is_over(frozen_until_ms, now)
+  return not frozen_until_ms or tonumber(frozen_until_ms) <= now
+end
+
 -- For the steps of a request. Returns the constants, or nil and the status to reply with.
-function tenant.at_revision(tenant_key, revision)
+function tenant.at_revision(tenant_key, revision, now)
   local field = redis.call(
     "HMGET",
     tenant_key,
@@ -35,13 +39,17 @@ function tenant.at_revision(tenant_key, revision)
     "arms_ever",
     "default_reward",
     "log_entries",
-    "comparison"
+    "comparison",
+    "frozen_until_ms"
   )
   if not field[1] then
     return nil, "unknown_tenant"
   end
   if field[1] ~= revision then
     return nil, "stale"
+  end
+  if not is_over(field[30], now) then
+    return nil, "frozen"
   end
   return {
     key = tenant_key,
@@ -81,6 +89,11 @@ function tenant.base_of(tenant_key, incarnation)
     return nil
   end
   return key.base(tenant_key, incarnation)
+end
+
+-- Whether the tenant is being exported, so that nothing of it may change.
+function tenant.is_frozen(tenant_key, now)
+  return not is_over(redis.call("HGET", tenant_key, "frozen_until_ms"), now)
 end
 
 function tenant.count(tenant_key, counter, by)

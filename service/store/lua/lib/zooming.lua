@@ -1,4 +1,4 @@
--- include: tenant interval ranking ball flagged catalogue search
+-- include: tenant interval ranking ball claim flagged catalogue search
 -- The paper's presets: what is played, and what becomes of a reward.
 local zooming = {}
 
@@ -101,6 +101,9 @@ function zooming.add_arm(t, id, arm, record)
   tenant.count(t.key, "clusters_0", 1)
 end
 
+-- Its balls are settled one by one, after this.
+function zooming.arm_changed() end
+
 local function leave_partition(t, b)
   if b.phase == ball.FLAGGED then
     flagged.leave(t.key, t.base, b, t.buckets)
@@ -113,7 +116,9 @@ local function leave_partition(t, b)
   if b.n > 0 then
     ranking.forget_mean(t.base, b)
   end
-  redis.call("UNLINK", key.arms(t.base, b.id))
+  -- Whoever reads the partition meanwhile may have seen the ball, and wants its arms.
+  redis.call("PEXPIRE", key.arms(t.base, b.id), t.window_ms + t.retention_ms)
+  claim.drop(t.base, b.id)
   b.phase, b.first, b.left, b.right = ball.SPLIT, 0, 0, 0
   ball.save(t.base, b)
 end
