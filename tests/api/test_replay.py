@@ -144,7 +144,7 @@ def replayed(service: Service, log: str, tenant: str) -> int:
 def test_the_log_of_many_clients_at_once(service: Service, twin: Service, tmp_path: Path) -> None:
     """Under `adaptive` its order is the order of all that was learned; scale and all."""
     config: dict[str, Any] = {"preset": "adaptive", "arms": 6, "exploration_floor": 0.1}
-    scale = {"context_scale": {"kind": "auto", "contexts": 50}}
+    scale: dict[str, Any] = {"context_scale": {"kind": "auto", "contexts": 50}}
     tenant = create(service, log_entries=100_000, **config, **scale)
 
     def play(number: int) -> None:
