@@ -23,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_loadtest(commands)
     _add_simulate(commands)
     _add_evaluate(commands)
+    _add_replay(commands)
     _add_bench(commands)
     options = vars(parser.parse_args(arguments))
     run = options.pop("run")
@@ -231,6 +232,27 @@ def _evaluate(**flags: Any) -> None:
     from service.evaluate import evaluate
 
     evaluate(**flags)
+
+
+def _add_replay(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "replay",
+        help="have a new tenant live through a decision log once more",
+        description="Reads a decision log (GET /tenants/TENANT/log) from its beginning and has a "
+        "new tenant, made with the configuration of the other and without a holdout, live through "
+        "it once more: it learns the same. ZOOMING_ADMIN_KEY holds the service's admin key, if it "
+        "has one. Ends with 1 if the tenant is not as the log tells.",
+    )
+    parser.add_argument("log", metavar="LOG", help="a file of NDJSON; - for the standard input")
+    parser.add_argument("--tenant", required=True, metavar="NEW", help="the new tenant")
+    parser.add_argument("--url", default="http://127.0.0.1:8000", help="the service (%(default)s)")
+    parser.set_defaults(run=_replay)
+
+
+def _replay(**flags: Any) -> int:
+    from service.replay import replay
+
+    return replay(**flags)
 
 
 def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

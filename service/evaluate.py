@@ -2,23 +2,20 @@
 
 import json
 import math
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from service.algorithm.off_policy import Estimate, Outcome
 from service.decision_log import DecisionLog
 from service.errors import BadLog
+from service.log_lines import log_lines
 
 # Below this effective sample size the 95 % intervals hold the truth noticeably less often.
 LEAST_EFFECTIVE = 100
 # So many times the half width of its interval from 1, the mean of the weights is off by no chance.
 _OFF = 2.0
 _SHOWN = 5  # arms named in a warning
-_TICK = 100_000  # lines
 
 _SMALL = "small_sample"
 _NEVER = "never_played"
@@ -27,7 +24,7 @@ _WEIGHTS = "weights_off"
 
 def evaluate(*, log: str, arms: Sequence[str], as_json: bool) -> None:
     """Prints it, as a table or as JSON; `-` is the standard input."""
-    with _lines(log) as lines:
+    with log_lines(log) as lines:
         read = DecisionLog.read(lines)
     if not read.tally.decisions:
         raise BadLog("No decision in this log has a reward: there is nothing to estimate from.")
@@ -186,30 +183,3 @@ def _interval(estimate: dict[str, float | None]) -> str:
     if low is None or high is None:
         return f"{mean:.4g}"
     return f"{mean:.4g} ({low:.4g} to {high:.4g})"
-
-
-# -- the file
-
-
-@contextmanager
-def _lines(log: str) -> Iterator[Iterator[bytes]]:
-    if log == "-":
-        yield _with_progress(sys.stdin.buffer)
-        return
-    try:
-        file = Path(log).open("rb")  # noqa: SIM115 - closed below, and its errors told apart
-    except OSError as error:
-        raise BadLog(f"The log '{log}' cannot be read: {error.strerror}.") from error
-    with file:
-        yield _with_progress(file)
-
-
-def _with_progress(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Shown on a terminal alone, and not where the report goes."""
-    shown = sys.stderr.isatty()
-    for number, line in enumerate(lines, 1):
-        if shown and number % _TICK == 0:
-            print(f"\r{number:,} lines", end="", file=sys.stderr, flush=True)
-        yield line
-    if shown:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
