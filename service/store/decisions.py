@@ -85,20 +85,25 @@ class Decisions:
         """The tenants that have decisions to be closed or forgotten."""
         client = self._connection.client
         async with self._connection.in_time():
-            listed = await client.hgetall(keys.REGISTRY)
-        tenants = [(name.decode(), incarnation.decode()) for name, incarnation in listed.items()]
+            listed = [name.decode() for name in await client.hkeys(keys.REGISTRY)]
         due: list[str] = []
-        for start in range(0, len(tenants), _LOOKED_AT_ONCE):
-            portion = tenants[start : start + _LOOKED_AT_ONCE]
+        for start in range(0, len(listed), _LOOKED_AT_ONCE):
+            portion = listed[start : start + _LOOKED_AT_ONCE]
             async with self._connection.in_time():
                 pipeline = client.pipeline(transaction=False)
-                for tenant in portion:
+                for name in portion:
+                    # The list may name an incarnation that never came to be.
+                    pipeline.hget(keys.tenant(name), "incarnation")
+                found = zip(portion, await pipeline.execute(), strict=True)
+                standing = [(name, each.decode()) for name, each in found if each is not None]
+                pipeline = client.pipeline(transaction=False)
+                for tenant in standing:
                     slots = keys.derived(keys.base(*tenant), "slots")
                     pipeline.zrange(slots, 0, 0, withscores=True)
                 firsts = await pipeline.execute()
             due += [
                 name
-                for (name, _), first in zip(portion, firsts, strict=True)
+                for (name, _), first in zip(standing, firsts, strict=True)
                 if first and first[0][1] <= now_ms
             ]
         return due
