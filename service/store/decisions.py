@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.errors import UnknownTenant
+from service.errors import StaleTenant, UnknownTenant
 from service.store import keys
 from service.store.connection import Connection
 from service.store.directory import Directory
@@ -36,7 +36,10 @@ class Decisions:
     async def read(
         self, tenant: Tenant, decision_id: str, *, now_ms: int
     ) -> tuple[DecisionRecord, PartitionBall | None] | None:
-        """A decision and its ball as it is now, if that is still there; `None` if it is unknown."""
+        """A decision and its ball as it is now, if that is still there; `None` if it is unknown.
+
+        Raises `StaleTenant` if it names an arm that was added since the tenant was read.
+        """
         record = await self._record(tenant, decision_id, tenant.slot_of(decision_id), now_ms=now_ms)
         if record is None:
             async with self._connection.in_time():
@@ -44,7 +47,12 @@ class Decisions:
                 slot = await self._connection.client.get(pointer)
             found = "" if slot is None else slot.decode()
             record = await self._record(tenant, decision_id, found, now_ms=now_ms)
-        return None if record is None else (record, await self._ball_of(tenant, record))
+        if record is None:
+            return None
+        runner_up = record.runner_up if tenant.settings["preset"] == "adaptive" else 0
+        if max(record.arm, runner_up) >= len(tenant.arm_names):
+            raise StaleTenant(tenant.name)
+        return record, await self._ball_of(tenant, record)
 
     async def _record(
         self, tenant: Tenant, decision_id: str, slot: str, *, now_ms: int
