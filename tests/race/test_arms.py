@@ -90,6 +90,37 @@ def test_an_arm_that_is_retired_while_its_ball_is_split_is_in_no_child(store_url
     asyncio.run(run())
 
 
+def test_an_arm_is_taken_out_of_the_children_though_the_tenant_changes_meanwhile(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its balls are settled once more, for the tenant as it is then."""
+
+    async def run() -> None:
+        store = Interrupted(store_url)
+        settle, settled = store.arms.settle, []
+
+        async def after_a_change(tenant: Tenant, arm: int, *, now_ms: int) -> list[int]:
+            settled.append(arm)
+            if len(settled) == 2:  # the first was that of the retirement, before the split
+                await store.arms.add(tenant, "new", now_ms=now_ms)
+            return await settle(tenant, arm, now_ms=now_ms)
+
+        try:
+            made = await new_engine(store, SAMPLED)
+            ball = await fill(made, arms=3)
+            store.retired = 1
+            monkeypatch.setattr(store.arms, "settle", after_a_change)
+            await made.splitter.split(made.tenant, ball=ball, wait_seconds=None)
+            await made.refresh()
+            assert settled == [1, 1, 1]
+            partition = await store.partition(made.tenant)
+            assert sorted(one.arms for one in partition) == [[0], [0], [2], [2], [3]]
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("body", [{"arms": 3}, SAMPLED], ids=["adaptive", "sampled"])
 def test_an_attempt_that_is_repeated_after_a_retirement_gets_its_first_answer(
     store_url: str, body: dict[str, Any]
