@@ -80,6 +80,35 @@ def test_a_tenant_that_cannot_be_closed_does_not_stop_the_others(store_url: str,
     asyncio.run(run())
 
 
+def test_decisions_that_are_added_while_their_slot_is_closed_are_closed_too(
+    store_url: str,
+) -> None:
+    """By a worker whose clock is behind."""
+
+    async def run() -> None:
+        async with engine(store_url, BODY) as made:
+            for _ in range(700):
+                await made.select(0.3)
+            slot, cursor = "", "0"
+            while cursor == "0":
+                closed = await made.store.decisions.close(
+                    made.tenant, now_ms=NOW_MS + 5000, slot=slot, cursor=cursor
+                )
+                assert closed.more
+                slot, cursor = closed.slot, closed.cursor
+            for _ in range(100):
+                await made.select(0.3)
+            while closed.more:
+                closed = await made.store.decisions.close(
+                    made.tenant, now_ms=NOW_MS + 5000, slot=slot, cursor=cursor
+                )
+                slot, cursor = closed.slot, closed.cursor
+            counters = await counters_of(made.store, made.tenant)
+            assert counters["rewards_defaulted"] == 800
+
+    asyncio.run(run())
+
+
 def test_a_tenant_that_was_changed_is_closed_in_the_same_round(store_url: str) -> None:
     """Though this worker remembers it as it was."""
 
