@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.algorithm import Config, sub_partition
-from service.errors import ZoomingError
+from service.errors import StaleTenant, ZoomingError
 from service.store import LEASE_MS, Children, Store, Tenant, pack_children
 from service.store.records import BallRecord
 from service.store.tenant import RETIRED
@@ -127,12 +127,17 @@ class Splitter:
 
     async def _take_out_retired(self, tenant: Tenant, arms: NDArray[np.intp]) -> None:
         """Arms that were retired while their ball was split are in its children."""
-        current = await self._store.directory.current(tenant.name)
-        if current.incarnation != tenant.incarnation or current.revision == tenant.revision:
+        while True:
+            current = await self._store.directory.current(tenant.name)
+            if current.incarnation != tenant.incarnation or current.revision == tenant.revision:
+                return
+            try:
+                for arm in arms.tolist():
+                    if current.arm_states[arm] == RETIRED != tenant.arm_states[arm]:
+                        await self._store.arms.settle(current, arm, now_ms=self._clock_ms())
+            except StaleTenant:
+                continue
             return
-        for arm in arms.tolist():
-            if current.arm_states[arm] == RETIRED != tenant.arm_states[arm]:
-                await self._store.arms.settle(current, arm, now_ms=self._clock_ms())
 
     async def _renew(self, tenant: Tenant, ball: int, token: str) -> None:
         while True:

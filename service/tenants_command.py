@@ -52,7 +52,7 @@ def _add(
         name, help=about, description=_sentence(about)
     )
     for argument in arguments:
-        parser.add_argument(argument, metavar=argument.upper())
+        parser.add_argument(argument, type=_name, metavar=argument.upper())
     parser.add_argument("--url", default="http://127.0.0.1:8000", help="the service (%(default)s)")
     parser.set_defaults(action=action)
     return parser
@@ -77,6 +77,12 @@ def _add_settings(parser: argparse.ArgumentParser, examples: str) -> None:
 
 def _add_file(parser: argparse.ArgumentParser, about: str) -> None:
     parser.add_argument("file", nargs="?", type=Path, default=STDIO, metavar="FILE", help=about)
+
+
+def _name(text: str) -> str:
+    if text in ("", ".", ".."):
+        raise argparse.ArgumentTypeError(f"'{text}' names nothing")
+    return text
 
 
 def _setting(text: str) -> tuple[str, Any]:

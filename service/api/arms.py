@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from service.api.context import Context, Here, Key, clock_ms
 from service.api.problems import responses
@@ -10,6 +11,14 @@ from service.api.schemas import MOST_ARMS, Arm, ArmChange, ArmList, ArmName, Ten
 from service.errors import Conflict, UnknownArm
 from service.store import LIVE, PAUSED, RETIRED, Tenant
 
+
+class _Rest(PathConvertor):
+    """All that follows; `path` would drop a newline at the end, and name another arm."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("rest", _Rest())
 router = APIRouter(prefix="/tenants/{tenant}/arms", tags=["arms"])
 
 Name = Annotated[TenantName, Path(description="The tenant's name")]
@@ -25,7 +34,7 @@ async def list_arms(tenant: Name, request: Request, here: Here, key: Key) -> Arm
 
 
 @router.put(
-    "/{arm:path}",
+    "/{arm:rest}",
     status_code=201,
     responses=responses(401, 403, 404, 409, 422, 503) | {200: {"model": Arm}},
 )
@@ -53,7 +62,7 @@ async def add_arm(
     return _shown(current, _number(current, arm))
 
 
-@router.patch("/{arm:path}", responses=responses(401, 403, 404, 413, 422, 503))
+@router.patch("/{arm:rest}", responses=responses(401, 403, 404, 413, 422, 503))
 async def change_arm(
     tenant: Name, arm: ArmPath, change: ArmChange, request: Request, here: Here, key: Key
 ) -> Arm:
@@ -63,7 +72,7 @@ async def change_arm(
     return await _change(here, tenant, arm, key, state=PAUSED if change.paused else LIVE)
 
 
-@router.delete("/{arm:path}", status_code=204, responses=responses(401, 403, 404, 422, 503))
+@router.delete("/{arm:rest}", status_code=204, responses=responses(401, 403, 404, 422, 503))
 async def retire_arm(tenant: Name, arm: ArmPath, request: Request, here: Here, key: Key) -> None:
     """Retires an arm for ever: it leaves its balls, and rewards that are still to come for it are
     ignored. An arm of this name may be added again; it starts anew.

@@ -45,11 +45,14 @@ async def read_decision(
 ) -> DecisionState:
     """What was decided and why, and what has become of it."""
     request.state.tenant, request.state.decision_id = tenant, decision_id
-    found = await here.current_tenant(tenant, key)
-    read = await here.store.decisions.read(found, decision_id, now_ms=clock_ms())
-    if read is None:
-        raise UnknownDecision
-    return _shown(found, decision_id, *read)
+
+    async def step(found: Tenant) -> DecisionState:
+        read = await here.store.decisions.read(found, decision_id, now_ms=clock_ms())
+        if read is None:
+            raise UnknownDecision
+        return _shown(found, decision_id, *read)
+
+    return await here.with_current_tenant(tenant, key, step)
 
 
 @router.post(
@@ -110,7 +113,7 @@ async def _log_page(here: Context, tenant: Tenant, *, after: str) -> tuple[Tenan
     entries = await here.store.decisions.log(tenant, after=after, count=_READ_AT_ONCE)
     if any(int(fields["arm"]) >= len(tenant.arm_names) for _, fields in entries):
         incarnation = tenant.incarnation
-        tenant = await here.store.directory.read(tenant.name)
+        tenant = await here.store.directory.current(tenant.name)
         if tenant.incarnation != incarnation:
             raise UnknownTenant(tenant.name)
     return tenant, entries

@@ -4,11 +4,12 @@ Types are strict: no text for a number, no NaN, no unknown field.
 """
 
 import hashlib
+import re
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from service.algorithm import ADAPTIVE, DEFAULT_PRESET, PRESETS, Parameters, config_fields
@@ -31,7 +32,22 @@ DEEPEST_CURVE = 16
 
 Preset = Literal["adaptive", "paper", "simulation"]
 TenantName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", examples=["shop"])]
-ArmName = Annotated[str, Field(min_length=1, max_length=128)]
+# What would not survive the way to /tenants/TENANT/arms/ARM: "." and "..", control characters.
+_ARM_NAME = r"^(\.{3}|\.{0,2}[^.\x00-\x1f\x7f-\x9f])[^\x00-\x1f\x7f-\x9f]*$"
+
+
+def _fits_a_path(name: str) -> str:
+    if re.fullmatch(_ARM_NAME, name) is None:
+        message = "an arm's name has no control characters, and is not '.' or '..'; name it anew"
+        raise PydanticCustomError("arm_name", message)
+    return name
+
+
+ArmName = Annotated[
+    str,
+    Field(min_length=1, max_length=128, json_schema_extra={"pattern": _ARM_NAME}),
+    AfterValidator(_fits_a_path),
+]
 Arms = Annotated[
     Annotated[int, Field(ge=1, le=MOST_ARMS), Tag("count")]
     | Annotated[

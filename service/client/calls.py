@@ -269,6 +269,10 @@ def _set_paused(tenant: str, *, arm: str, paused: bool) -> Call[None]:
 
 
 def _path(*parts: str) -> str:
+    """The path; refuses parts that would make it the path of something else."""
+    for part in parts:
+        if part in ("", ".", ".."):
+            raise ValueError(f"{part!r} names nothing; give a name that is not empty, '.' or '..'.")
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.errors import UnknownTenant
+from service.errors import StaleTenant, UnknownTenant
 from service.store import keys
 from service.store.connection import Connection
 from service.store.directory import Directory
@@ -36,7 +36,10 @@ class Decisions:
     async def read(
         self, tenant: Tenant, decision_id: str, *, now_ms: int
     ) -> tuple[DecisionRecord, PartitionBall | None] | None:
-        """A decision and its ball as it is now, if that is still there; `None` if it is unknown."""
+        """A decision and its ball as it is now, if that is still there; `None` if it is unknown.
+
+        Raises `StaleTenant` if it names an arm that was added since the tenant was read.
+        """
         record = await self._record(tenant, decision_id, tenant.slot_of(decision_id), now_ms=now_ms)
         if record is None:
             async with self._connection.in_time():
@@ -44,7 +47,12 @@ class Decisions:
                 slot = await self._connection.client.get(pointer)
             found = "" if slot is None else slot.decode()
             record = await self._record(tenant, decision_id, found, now_ms=now_ms)
-        return None if record is None else (record, await self._ball_of(tenant, record))
+        if record is None:
+            return None
+        runner_up = record.runner_up if tenant.settings["preset"] == "adaptive" else 0
+        if max(record.arm, runner_up) >= len(tenant.arm_names):
+            raise StaleTenant(tenant.name)
+        return record, await self._ball_of(tenant, record)
 
     async def _record(
         self, tenant: Tenant, decision_id: str, slot: str, *, now_ms: int
@@ -85,20 +93,25 @@ class Decisions:
         """The tenants that have decisions to be closed or forgotten."""
         client = self._connection.client
         async with self._connection.in_time():
-            listed = await client.hgetall(keys.REGISTRY)
-        tenants = [(name.decode(), incarnation.decode()) for name, incarnation in listed.items()]
+            listed = [name.decode() for name in await client.hkeys(keys.REGISTRY)]
         due: list[str] = []
-        for start in range(0, len(tenants), _LOOKED_AT_ONCE):
-            portion = tenants[start : start + _LOOKED_AT_ONCE]
+        for start in range(0, len(listed), _LOOKED_AT_ONCE):
+            portion = listed[start : start + _LOOKED_AT_ONCE]
             async with self._connection.in_time():
                 pipeline = client.pipeline(transaction=False)
-                for tenant in portion:
+                for name in portion:
+                    # The list may name an incarnation that never came to be.
+                    pipeline.hget(keys.tenant(name), "incarnation")
+                found = zip(portion, await pipeline.execute(), strict=True)
+                standing = [(name, each.decode()) for name, each in found if each is not None]
+                pipeline = client.pipeline(transaction=False)
+                for tenant in standing:
                     slots = keys.derived(keys.base(*tenant), "slots")
                     pipeline.zrange(slots, 0, 0, withscores=True)
                 firsts = await pipeline.execute()
             due += [
                 name
-                for (name, _), first in zip(portion, firsts, strict=True)
+                for (name, _), first in zip(standing, firsts, strict=True)
                 if first and first[0][1] <= now_ms
             ]
         return due

@@ -138,12 +138,14 @@ class Directory:
 
     async def current(self, name: str) -> Tenant:
         """The tenant as it is now; what is remembered of it serves while it has not changed."""
-        async with self._connection.in_time():
-            revision = await self._client.hget(keys.tenant(name), "revision")
-        cached = self._cache.get(name)
-        if cached is not None and revision is not None and cached.revision == revision.decode():
-            return cached
-        return await self.read(name)
+        while True:
+            async with self._connection.in_time():
+                revision = await self._client.hget(keys.tenant(name), "revision")
+            found = self._cache.get(name)
+            if found is None or found.revision.encode() != revision:
+                found = await self.read(name)
+            if found.revision.encode() == revision:
+                return found  # else that reading may have begun before this call
 
     def cached_keys(self, name: str) -> tuple[TenantKey, ...]:
         """The keys that the tenant had when it was last read."""

@@ -20,6 +20,7 @@ NO_TENANT = [
     *(*NO_TEXT, "null", '""', '"Shop"', '"a}"', '"{a"', '"a\\n"', '" a"', '"-a"', '"é"'),
     *('"a\\u0000"', '"a/b"', '"a:b"', json.dumps("a" * 64)),
 ]
+NO_ARM = [".", "..", "\0", "a\nb", "a\n", "\x7f", "\x85"]
 NO_COEFFICIENT = [*NO_NUMBER, "-0.1", "-5e-324", "1000.1"]
 NO_SECONDS = [*NO_NUMBER, "null", "0", "-0.0", "-1", "-1e-9", f"{YEAR_AND_A_DAY}.1"]
 
@@ -61,6 +62,7 @@ BAD: dict[str, dict[str, list[str]]] = {
         "arms": [
             *(*NO_INTEGER, "null", "0", "-1", "100001", '["a", "a"]', '[""]', "[null]", "[0]"),
             *('[["a"]]', '["\\ud800"]', '["a", {}]', json.dumps(["a" * 129])),
+            *(json.dumps(["a", name]) for name in NO_ARM),
             *(json.dumps(["a", "b", "a"]), json.dumps(["x"] * 100_001)),
         ],
         "horizon": [*_count(10**12, least=2), "null", "1"],
@@ -115,6 +117,7 @@ BAD: dict[str, dict[str, list[str]]] = {
         "eligible": [
             *(*NO_TEXT, "1", "[]", '["nobody"]', '["0", "nobody"]', '["0", 1]', '["0", null]'),
             *('[["0"]]', '[""]', json.dumps(["a" * 129])),
+            *(json.dumps(["0", name]) for name in NO_ARM),
         ],
         "n": [*_count(50), "null"],
     },
@@ -132,7 +135,7 @@ BAD: dict[str, dict[str, list[str]]] = {
 
 # The values at each bound, and those that only look odd.
 GOOD: dict[str, list[str]] = {
-    "arms": ["1", "100000", '["a"]', json.dumps(["a" * 128, "é", " ", "\0", "}", "😀"])],
+    "arms": ["1", "100000", '["a"]', json.dumps(["a" * 128, "é", " ", "...", ".a", "}", "😀"])],
     "horizon": ["2", str(10**12)],
     "noise": ["0", "0.0", "-0.0", "-0", "1000", "5e-324", "1e-400"],
     "preset": ['"adaptive"', '"paper"', '"simulation"'],

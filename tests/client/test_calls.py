@@ -158,3 +158,19 @@ def test_what_is_no_json_is_not_sent(client: Client, tenant: str) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         client.select(tenant, context=float("nan"))
     assert client.tenant(tenant).counters["trials_flagged"] == 0
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_would_lead_elsewhere_is_not_sent(
+    client: Client, tenant: str, name: str
+) -> None:
+    """A path loses such parts on its way: what is left would be the tenant itself."""
+    for call in (
+        lambda: client.retire_arm(tenant, arm=name),
+        lambda: client.revoke_key(tenant, key_id=name),
+        lambda: client.decision(tenant, decision_id=name),
+        lambda: client.delete_tenant(name),
+    ):
+        with pytest.raises(ValueError, match="names nothing"):
+            call()
+    assert client.tenants().tenants == [tenant]

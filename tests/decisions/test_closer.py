@@ -39,6 +39,22 @@ def test_a_deletion_that_was_cut_short_keeps_no_closer_busy(store_url: str, raw:
     asyncio.run(run())
 
 
+def test_a_creation_that_was_cut_short_keeps_no_decision_open(store_url: str, raw: Any) -> None:
+    """A repeat of it wrote its own incarnation to the list, and went no further."""
+
+    async def run() -> None:
+        async with engine(store_url, BODY) as made:
+            await made.select(0.3)
+            raw.hset(keys.REGISTRY, made.tenant.name, "0123456789ab")
+            made.clock[0] += 5000
+            await close(made)
+            counters = await counters_of(made.store, made.tenant)
+            assert counters["rewards_defaulted"] == 1
+            raw.hset(keys.REGISTRY, made.tenant.name, made.tenant.incarnation)
+
+    asyncio.run(run())
+
+
 def test_a_tenant_that_cannot_be_closed_does_not_stop_the_others(store_url: str, raw: Any) -> None:
     """Whatever the order in which they come."""
 
@@ -60,6 +76,35 @@ def test_a_tenant_that_cannot_be_closed_does_not_stop_the_others(store_url: str,
             await close(made)
             counters = await counters_of(made.store, broken.tenant)
             assert counters["rewards_defaulted"] == 1
+
+    asyncio.run(run())
+
+
+def test_decisions_that_are_added_while_their_slot_is_closed_are_closed_too(
+    store_url: str,
+) -> None:
+    """By a worker whose clock is behind."""
+
+    async def run() -> None:
+        async with engine(store_url, BODY) as made:
+            for _ in range(700):
+                await made.select(0.3)
+            slot, cursor = "", "0"
+            while cursor == "0":
+                closed = await made.store.decisions.close(
+                    made.tenant, now_ms=NOW_MS + 5000, slot=slot, cursor=cursor
+                )
+                assert closed.more
+                slot, cursor = closed.slot, closed.cursor
+            for _ in range(100):
+                await made.select(0.3)
+            while closed.more:
+                closed = await made.store.decisions.close(
+                    made.tenant, now_ms=NOW_MS + 5000, slot=slot, cursor=cursor
+                )
+                slot, cursor = closed.slot, closed.cursor
+            counters = await counters_of(made.store, made.tenant)
+            assert counters["rewards_defaulted"] == 800
 
     asyncio.run(run())
 

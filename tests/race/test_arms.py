@@ -8,7 +8,7 @@ import redis
 
 from service.splitter import children_of
 from service.store import LIVE, PAUSED, RETIRED, Store, Tenant, keys
-from tests.support.engine import NOW_MS, Engine, engine, new_engine
+from tests.support.engine import NOW_MS, Engine, counters_of, engine, new_engine
 
 PAPER: dict[str, Any] = {"preset": "simulation", "horizon": 1000, "noise": 0.0}
 ALONE = PAPER | {"arms": 3, "similarity": {"kind": "none"}, "flag_coefficient": 0.0}
@@ -86,6 +86,58 @@ def test_an_arm_that_is_retired_while_its_ball_is_split_is_in_no_child(store_url
             assert sorted(one.arms for one in partition) == [[0], [0], [2], [2]]
         finally:
             await store.close()
+
+    asyncio.run(run())
+
+
+def test_an_arm_is_taken_out_of_the_children_though_the_tenant_changes_meanwhile(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its balls are settled once more, for the tenant as it is then."""
+
+    async def run() -> None:
+        store = Interrupted(store_url)
+        settle, settled = store.arms.settle, []
+
+        async def after_a_change(tenant: Tenant, arm: int, *, now_ms: int) -> list[int]:
+            settled.append(arm)
+            if len(settled) == 2:  # the first was that of the retirement, before the split
+                await store.arms.add(tenant, "new", now_ms=now_ms)
+            return await settle(tenant, arm, now_ms=now_ms)
+
+        try:
+            made = await new_engine(store, SAMPLED)
+            ball = await fill(made, arms=3)
+            store.retired = 1
+            monkeypatch.setattr(store.arms, "settle", after_a_change)
+            await made.splitter.split(made.tenant, ball=ball, wait_seconds=None)
+            await made.refresh()
+            assert settled == [1, 1, 1]
+            partition = await store.partition(made.tenant)
+            assert sorted(one.arms for one in partition) == [[0], [0], [2], [2], [3]]
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("body", [{"arms": 3}, SAMPLED], ids=["adaptive", "sampled"])
+def test_an_attempt_that_is_repeated_after_a_retirement_gets_its_first_answer(
+    store_url: str, body: dict[str, Any]
+) -> None:
+    """A batch is sent again when its tenant was changed half-way."""
+
+    async def run() -> None:
+        async with engine(store_url, body) as made:
+            played = await made.select(0.3)
+            for _ in range(2):
+                given = [(made.tenant, played.decision_id, 1.0)]
+                (one,) = await made.store.reward_all(given, now_ms=NOW_MS, attempt=7)
+                assert one.status == "applied"
+                if made.tenant.arm_states[played.arm] != RETIRED:
+                    await made.change_arm(played.arm, RETIRED)
+            counters = await counters_of(made.store, made.tenant)
+            assert (counters["rewards_applied"], counters["rewards_ignored"]) == (1, 0)
 
     asyncio.run(run())
 

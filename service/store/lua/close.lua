@@ -40,7 +40,12 @@ end
 if slot ~= last_slot then
   cursor = "0"
 end
-local found = redis.call("HSCAN", key.decisions(t.base, slot), cursor, "COUNT", READ_AT_ONCE)
+-- A slot that has grown since its scan began is scanned once more: some may have been passed over.
+local place_in_slot, length_then = string.match(cursor, "^(%d+) ?(%d*)$")
+local length = redis.call("HLEN", key.decisions(t.base, slot))
+length_then = tonumber(length_then) or length
+local found =
+  redis.call("HSCAN", key.decisions(t.base, slot), place_in_slot, "COUNT", READ_AT_ONCE)
 local closed = 0
 for place = 1, #found[2], 2 do
   if decision.is_open(found[2][place + 1]) then
@@ -61,7 +66,10 @@ for place = 1, #found[2], 2 do
     end
   end
 end
-if found[1] == "0" then
+if found[1] ~= "0" then
+  return { "more", slot, string.format("%s %d", found[1], length_then), "" }
+end
+if length == length_then then
   redis.call("ZADD", key.slots(t.base), closing_ms + t.retention_ms + t.slot_ms, slot)
 end
-return { "more", slot, found[1], "" }
+return { "more", slot, "0", "" }

@@ -55,7 +55,7 @@ elseif not again and (d.state ~= decision.OPEN or now > d.at + t.window_ms) then
 end
 
 local spot = closing.spot(t, d)
-if not spot and not d.holdout then
+if not spot and not d.holdout and not again then
   return refuse("ignored")
 end
 if not again then
