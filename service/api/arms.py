@@ -53,6 +53,8 @@ async def add_arm(
                 f"A tenant has {MOST_ARMS} arms at the most in its life, retired ones among them; "
                 "make a new tenant."
             )
+        # Nobody can ask for it any more once the name is another arm's.
+        await _finish_retirement(here, found, key, arm)
         await here.store.arms.add(found, arm, now_ms=clock_ms())
         return True
 
@@ -75,19 +77,23 @@ async def change_arm(
 @router.delete("/{arm:rest}", status_code=204, responses=responses(401, 403, 404, 422, 503))
 async def retire_arm(tenant: Name, arm: ArmPath, request: Request, here: Here, key: Key) -> None:
     """Retires an arm for ever: it leaves its balls, and rewards that are still to come for it are
-    ignored. An arm of this name may be added again; it starts anew.
+    ignored. An arm of this name may be added again; it starts anew, and a repeat of this call after
+    that retires it as well.
     """
     here.require_admin(key)
     request.state.tenant = tenant
     try:
         await _change(here, tenant, arm, key, state=RETIRED)
     except UnknownArm:
-        # Perhaps by a call that did not come to its end.
-        current = await here.current_tenant(tenant, key)
-        retired = [number for number, name in enumerate(current.arm_names) if name == arm]
-        for number in retired[-1:]:
-            await _settle(here, tenant, key, number)
+        await _finish_retirement(here, await here.current_tenant(tenant, key), key, arm)
         raise
+
+
+async def _finish_retirement(here: Context, tenant: Tenant, key: str | None, arm: str) -> None:
+    """Settles the last retired arm of this name: its retirement may have been cut short."""
+    retired = [number for number, name in enumerate(tenant.arm_names) if name == arm]
+    for number in retired[-1:]:
+        await _settle(here, tenant.name, key, number)
 
 
 async def _change(here: Context, tenant: str, arm: str, key: str | None, *, state: int) -> Arm:

@@ -26,7 +26,9 @@ class SelectItem(Strict):
         examples=[0.42], description="On the tenant's `context_scale`: from 0 to 1 by default"
     )
     decision_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(
-        default=None, description="Your own id; a repeat with the same id gets the first answer"
+        default=None,
+        description="Your own id; a repeat with the same id and context gets the first answer, "
+        "also with another `n` or `eligible`",
     )
     eligible: list[ArmName] | None = Field(
         default=None,

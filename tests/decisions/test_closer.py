@@ -5,6 +5,7 @@ from typing import Any
 
 from service.closer import Closer
 from service.store import keys
+from service.store.decisions import Closed
 from service.store.scripts import compose
 from tests.support.engine import NOW_MS, Engine, counters_of, engine, new_engine
 
@@ -89,7 +90,7 @@ def test_decisions_that_are_added_while_their_slot_is_closed_are_closed_too(
         async with engine(store_url, BODY) as made:
             for _ in range(700):
                 await made.select(0.3)
-            slot, cursor = "", "0"
+            slot, cursor, closed = "", "0", Closed(True)
             while cursor == "0":
                 closed = await made.store.decisions.close(
                     made.tenant, now_ms=NOW_MS + 5000, slot=slot, cursor=cursor

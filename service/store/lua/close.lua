@@ -44,8 +44,7 @@ end
 local place_in_slot, length_then = string.match(cursor, "^(%d+) ?(%d*)$")
 local length = redis.call("HLEN", key.decisions(t.base, slot))
 length_then = tonumber(length_then) or length
-local found =
-  redis.call("HSCAN", key.decisions(t.base, slot), place_in_slot, "COUNT", READ_AT_ONCE)
+local found = redis.call("HSCAN", key.decisions(t.base, slot), place_in_slot, "COUNT", READ_AT_ONCE)
 local closed = 0
 for place = 1, #found[2], 2 do
   if decision.is_open(found[2][place + 1]) then
