@@ -1,7 +1,7 @@
 """Export and import: a whole tenant as one file, to move it or to keep it. All for the admin."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from fastapi import APIRouter, Request, Response
@@ -14,7 +14,7 @@ from service.api.problems import responses
 from service.api.schemas import TenantState
 from service.api.tenants import Name, tenant_state
 from service.errors import BadExport, Exists, UnknownTenant, ZoomingError
-from service.store import lines_of
+from service.store import Export, lines_of
 
 router = APIRouter(prefix="/tenants", tags=["transfers"])
 
@@ -28,7 +28,7 @@ class Lines(StreamingResponse):
 
     media_type = NDJSON
 
-    def __init__(self, lines: AsyncGenerator[bytes], *, headers: dict[str, str]) -> None:
+    def __init__(self, lines: Export, *, headers: dict[str, str]) -> None:
         super().__init__(lines, headers=headers)
         self._lines = lines
 

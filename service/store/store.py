@@ -6,7 +6,7 @@ Times are arguments, so tests run in invented time. Every step is safe to repeat
 import asyncio
 import secrets
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -265,11 +265,13 @@ class Store:
 
     # -- whole tenants
 
-    async def export(self, tenant: Tenant, *, clock_ms: Callable[[], int]) -> AsyncGenerator[bytes]:
-        """The lines of an export; the tenant is frozen when this returns, until they are taken."""
+    async def export(self, tenant: Tenant, *, clock_ms: Callable[[], int]) -> Export:
+        """The lines of an export; the tenant is frozen when this returns, until they are taken
+        or it is closed.
+        """
         export = Export(self._connection, tenant, clock_ms=clock_ms)
         await export.begin()
-        return export.lines()
+        return export
 
     async def import_tenant(self, name: str, *, lines: AsyncIterator[bytes]) -> Tenant:
         """A new tenant from the lines of an export; if anything is wrong, nothing is left of it."""

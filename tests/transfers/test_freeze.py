@@ -160,6 +160,48 @@ def test_an_export_that_is_broken_off_thaws_at_once(store_url: str) -> None:
     on_an_engine(store_url, check)
 
 
+def test_an_export_that_is_closed_before_its_first_line_thaws_at_once(store_url: str) -> None:
+    async def check(made: Engine) -> None:
+        lines = await made.store.export(made.tenant, clock_ms=lambda: NOW_MS)
+        await lines.aclose()
+        await made.select(0.5)
+
+    on_an_engine(store_url, check)
+
+
+def test_an_export_that_is_given_up_while_it_waits_thaws_at_once(store_url: str) -> None:
+    """It waits for a split; then its request is cancelled."""
+
+    async def check(made: Engine) -> None:
+        ball = await fill_a_ball(made)
+        await claimed(made, ball, token="worker", now_ms=NOW_MS)
+        exporting = asyncio.create_task(made.store.export(made.tenant, clock_ms=lambda: NOW_MS))
+        while not await is_frozen(made):
+            pass
+        exporting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await exporting
+        assert not await is_frozen(made)
+
+    on_an_engine(store_url, check)
+
+
+def test_a_freeze_that_another_came_after_is_not_renewed(store_url: str) -> None:
+    """Though that one has ended: the tenant may have changed between the two."""
+
+    async def check(made: Engine) -> None:
+        clock = [NOW_MS]
+        lines = await made.store.export(made.tenant, clock_ms=lambda: clock[0])
+        taken = [await anext(lines), await anext(lines)]
+        clock[0] += FREEZE_MS
+        other = await made.store.export(made.tenant, clock_ms=lambda: clock[0])
+        assert "end" in last_line(b"".join([some async for some in other]))
+        taken += [some async for some in lines]
+        assert "error" in last_line(b"".join(taken))
+
+    on_an_engine(store_url, check)
+
+
 @pytest.mark.parametrize("what", ["settings", "keys", "the tenant"])
 def test_a_change_meanwhile_spoils_the_export(store_url: str, what: str) -> None:
     """A key must be revoked at once, whatever is going on."""
