@@ -84,7 +84,7 @@ class Export:
             async for some in self._portions():
                 yield await asyncio.to_thread(file.portions, some)
             if await self._state() != state:
-                raise ExportBroken("settings or keys of the tenant were changed meanwhile")
+                raise ExportBroken("the tenant was changed meanwhile")
             await self._freeze()
             yield file.end()
         except ZoomingError as error:

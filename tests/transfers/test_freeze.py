@@ -223,6 +223,49 @@ def test_a_change_meanwhile_spoils_the_export(store_url: str, what: str) -> None
     on_an_engine(store_url, check)
 
 
+@pytest.mark.parametrize("what", ["censored", "expired", "forgotten", "gathered", "settled"])
+def test_whoever_has_another_clock_spoils_the_export(
+    both_stores: dict[str, str], what: str
+) -> None:
+    """To a host whose clock is ahead the freeze is over; what it then does is noticed."""
+    store_url = both_stores["redis"]  # where no service is at work that would close decisions
+
+    async def check(made: Engine) -> None:
+        store, tenant = made.store, made.tenant
+        played = await made.select(0.5)
+        over_ms = NOW_MS + tenant.window_ms + 2 * tenant.slot_ms
+        past_ms = over_ms + tenant.retention_ms
+        if what == "forgotten":
+            while (await store.decisions.close(tenant, now_ms=over_ms, slot="", cursor="0")).more:
+                pass
+        elif what == "settled":
+            await store.arms.change(tenant, 0, state=PAUSED, now_ms=NOW_MS)
+            tenant = await store.directory.read(tenant.name)
+        lines = await store.export(tenant, clock_ms=lambda: NOW_MS)
+        taken = [await anext(lines)]
+        ahead_ms = NOW_MS + FREEZE_MS
+        match what:
+            case "censored":
+                await store.censor(tenant, decision_id=played.decision_id, now_ms=ahead_ms)
+            case "expired":
+                await store.decisions.close(tenant, now_ms=over_ms, slot="", cursor="0")
+            case "forgotten":
+                await store.decisions.close(tenant, now_ms=past_ms, slot="", cursor="0")
+            case "gathered":
+                learning = tenant.revised(
+                    tenant.revision,
+                    settings={"context_scale": {"kind": "auto", "contexts": 10}},
+                    keys=tenant.keys,
+                )
+                await store.gather(learning, [0.5], now_ms=ahead_ms)
+            case "settled":
+                await store.arms.settle(tenant, 0, now_ms=ahead_ms)
+        taken += [some async for some in lines]
+        assert "error" in last_line(b"".join(taken))
+
+    on_an_engine(store_url, check)
+
+
 def test_whoever_closes_decisions_leaves_a_frozen_tenant_alone(
     both_stores: dict[str, str],
 ) -> None:

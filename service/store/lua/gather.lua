@@ -26,6 +26,7 @@ end
 local seen = redis.call("GET", key.contexts(t.base)) or ""
 local missing = BYTES * wanted - #seen
 if missing > 0 then
+  tenant.note_change(tenant_key)
   redis.call("APPEND", key.contexts(t.base), string.sub(contexts, 1, missing))
 end
 return { "gathered", seen }
