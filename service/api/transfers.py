@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from service.api.context import Context, Here, Key, clock_ms
 from service.api.problems import responses
 from service.api.schemas import TenantState
+from service.api.stored_settings import check_settings
 from service.api.tenants import Name, tenant_state
 from service.errors import BadExport, Exists, UnknownTenant, ZoomingError
 from service.store import Export, lines_of
@@ -78,7 +79,9 @@ async def import_tenant(tenant: Name, request: Request, here: Here, key: Key) ->
     chunks = _in_time(request.stream())
     try:
         await _require_free(here, tenant)
-        made = await here.store.import_tenant(tenant, lines=lines_of(chunks))
+        made = await here.store.import_tenant(
+            tenant, lines=lines_of(chunks), check_settings=check_settings
+        )
     except ZoomingError:
         # Whoever is still sending would not see the answer.
         with suppress(BadExport):

@@ -24,6 +24,7 @@ from service.store.decisions import Decisions
 from service.store.directory import Directory
 from service.store.draws import draw, packed
 from service.store.exporting import Export
+from service.store.import_checks import CheckSettings
 from service.store.importing import Import, finish_imports
 from service.store.partition import PartitionBall, read_partition
 from service.store.records import BallRecord
@@ -273,17 +274,19 @@ class Store:
         await export.begin()
         return export
 
-    async def import_tenant(self, name: str, *, lines: AsyncIterator[bytes]) -> Tenant:
+    async def import_tenant(
+        self, name: str, *, lines: AsyncIterator[bytes], check_settings: CheckSettings
+    ) -> Tenant:
         """A new tenant from the lines of an export; if anything is wrong, nothing is left of it."""
         importing = Import(self._connection, name)
         try:
-            tenant = await importing.stage(lines)
+            tenant = await importing.stage(lines, check_settings=check_settings)
             await self.directory.adopt(tenant)
         except BaseException:
             await asyncio.shield(importing.discard())
             raise
         await importing.finish()
-        return await self.directory.read(name)
+        return tenant
 
     async def finish_imports(self) -> None:
         """Gives back what was left by imports that were cut short, once they are given up."""
