@@ -216,7 +216,7 @@ def test_a_change_meanwhile_spoils_the_export(store_url: str, what: str) -> None
             key = TenantKey.make("hash", now_ms=NOW_MS)
             await directory.revise(tenant, keys=[key], now_ms=NOW_MS)
         else:
-            await directory.delete(tenant)
+            await directory.delete(tenant.name, incarnation=tenant.incarnation)
         taken += [some async for some in lines]
         assert "error" in last_line(b"".join(taken))
 
@@ -420,7 +420,7 @@ def test_exports_of_one_tenant_name_are_of_its_incarnation(store_url: str) -> No
         directory, old = made.store.directory, made.tenant
         lines = await made.store.export(old, clock_ms=lambda: NOW_MS)
         taken = [await anext(lines)]
-        await directory.delete(old)
+        await directory.delete(old.name, incarnation=old.incarnation)
         fresh = await remade(made.store, old)
         taken += [some async for some in lines]
         assert "error" in last_line(b"".join(taken))
