@@ -97,7 +97,7 @@ async def _bench_store(url: str) -> None:
         print(f"creating {arms} arms, {2 * arms} balls   {seconds:.2f} s")
         print(f"a ball of one arm              {(used - empty) / (2 * arms):4.0f} bytes")
         started = time.perf_counter()
-        await store.directory.delete(large)
+        await store.directory.delete(large.name, incarnation=large.incarnation)
         print(f"deleting them                  {time.perf_counter() - started:.2f} s")
     finally:
         await store.close()

@@ -112,12 +112,12 @@ async def delete_tenant(tenant: Name, request: Request, here: Here, key: Key) ->
     request.state.tenant = tenant
     directory = here.store.directory
     try:
-        found = await directory.read(tenant)
+        incarnation = await directory.incarnation(tenant)
     except UnknownTenant:
         # Perhaps by a deletion that did not come to its end.
         await directory.finish_deletions(of=tenant)
         raise
-    await directory.delete(found)
+    await directory.delete(tenant, incarnation=incarnation)
 
 
 @router.get(

@@ -1,7 +1,7 @@
 """Export and import: a whole tenant as one file, to move it or to keep it. All for the admin."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from fastapi import APIRouter, Request, Response
@@ -12,9 +12,10 @@ from starlette.types import Receive, Scope, Send
 from service.api.context import Context, Here, Key, clock_ms
 from service.api.problems import responses
 from service.api.schemas import TenantState
+from service.api.stored_settings import check_settings
 from service.api.tenants import Name, tenant_state
 from service.errors import BadExport, Exists, UnknownTenant, ZoomingError
-from service.store import lines_of
+from service.store import Export, lines_of
 
 router = APIRouter(prefix="/tenants", tags=["transfers"])
 
@@ -28,7 +29,7 @@ class Lines(StreamingResponse):
 
     media_type = NDJSON
 
-    def __init__(self, lines: AsyncGenerator[bytes], *, headers: dict[str, str]) -> None:
+    def __init__(self, lines: Export, *, headers: dict[str, str]) -> None:
         super().__init__(lines, headers=headers)
         self._lines = lines
 
@@ -78,7 +79,9 @@ async def import_tenant(tenant: Name, request: Request, here: Here, key: Key) ->
     chunks = _in_time(request.stream())
     try:
         await _require_free(here, tenant)
-        made = await here.store.import_tenant(tenant, lines=lines_of(chunks))
+        made = await here.store.import_tenant(
+            tenant, lines=lines_of(chunks), check_settings=check_settings
+        )
     except ZoomingError:
         # Whoever is still sending would not see the answer.
         with suppress(BadExport):

@@ -5,6 +5,7 @@ from service.store.access import MOST_LIVE_KEYS, TenantKey, live_keys
 from service.store.children import Children, pack_children
 from service.store.connection import ServerState
 from service.store.export_file import lines_of
+from service.store.exporting import Export
 from service.store.partition import PartitionBall
 from service.store.records import BallRecord, DecisionRecord, ModelRecord
 from service.store.stats import TenantStats
@@ -30,6 +31,7 @@ __all__ = [
     "Children",
     "Choice",
     "DecisionRecord",
+    "Export",
     "ModelRecord",
     "PartitionBall",
     "Rewarded",

@@ -1,11 +1,12 @@
 """The tenants there are: create, read, revise, list, delete.
 
-No step here runs long, however large the tenant: a deletion makes the tenant unknown at once and
-gives its memory back in portions; one that was cut short is finished by the next start.
+No step here runs long, however large the tenant.
 """
 
 import asyncio
+import logging
 import secrets
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,11 +21,16 @@ from service.errors import (
 from service.store import keys
 from service.store.access import TenantKey, live_keys, unpack_keys
 from service.store.connection import Connection
+from service.store.deleting import delete, finish_deletions, require_answer
 from service.store.fields import FORM, first_fields, kept_fields, new_comparison, root_of
 from service.store.stats import TenantStats
 from service.store.tenant import Tenant, TenantCache
 
+log = logging.getLogger("zooming")
+
 _READ_AT_ONCE = 100
+# What a tenant that is damaged leads to.
+_UNREADABLE = (StoreUnavailable, ValueError, ArithmeticError, struct.error)
 
 
 class Directory:
@@ -235,14 +241,31 @@ class Directory:
         found: list[TenantStats] = []
         for start in range(0, len(names), _READ_AT_ONCE):
             portion = names[start : start + _READ_AT_ONCE]
-            replies = await self._connection.same_step(
-                "stats", [(keys.tenant(name), "") for name in portion]
-            )
-            found += [
-                TenantStats.from_reply(name, reply, now_ms=now_ms)
-                for name, (status, *reply) in zip(portion, replies, strict=True)
-                if status == "stats"
-            ]
+            try:
+                found += await self._some_stats(portion, now_ms=now_ms)
+            except _UNREADABLE as error:
+                require_answer(error)
+                found += await self._readable_stats(portion, now_ms=now_ms)
+        return found
+
+    async def _some_stats(self, names: Sequence[str], *, now_ms: int) -> list[TenantStats]:
+        calls = [(keys.tenant(name), "") for name in names]
+        replies = await self._connection.same_step("stats", calls)
+        return [
+            TenantStats.from_reply(name, reply, now_ms=now_ms)
+            for name, (status, *reply) in zip(names, replies, strict=True)
+            if status == "stats"
+        ]
+
+    async def _readable_stats(self, names: Sequence[str], *, now_ms: int) -> list[TenantStats]:
+        """One by one: a tenant that is damaged does not hide the others."""
+        found: list[TenantStats] = []
+        for name in names:
+            try:
+                found += await self._some_stats([name], now_ms=now_ms)
+            except _UNREADABLE as error:
+                require_answer(error)
+                log.error("tenant not readable", extra={"tenant": name, "error": str(error)})
         return found
 
     async def _listed(self) -> list[str]:
@@ -250,41 +273,27 @@ class Directory:
         async with self._connection.in_time():
             return sorted(name.decode() for name in await self._client.hkeys(keys.REGISTRY))
 
-    async def delete(self, tenant: Tenant) -> None:
+    async def incarnation(self, name: str) -> str:
+        """Which of all tenants that ever had this name is there now."""
+        async with self._connection.in_time():
+            found = await self._client.hget(keys.tenant(name), "incarnation")
+        if found is None:
+            raise UnknownTenant(name)
+        return str(found.decode())
+
+    async def delete(self, name: str, *, incarnation: str) -> None:
         """Deletes the tenant; when this returns, its memory is given back too.
 
         (But for pointers from decision ids of the client's own making: their TTL takes them.)
         """
-        async with self._connection.in_time():
-            await self._client.sadd(keys.DELETIONS, f"{tenant.name} {tenant.incarnation}")
-        status, *_ = await self._connection.step("delete", tenant.key, tenant.incarnation)
-        self.forget(tenant.name)
-        await self._finish_deletion(tenant.name, tenant.incarnation)
-        if status == "gone":
-            raise UnknownTenant(tenant.name)
+        try:
+            await delete(self._connection, name, incarnation=incarnation)
+        finally:
+            self.forget(name)
 
     async def finish_deletions(self, *, of: str | None = None) -> None:
         """Finishes the deletions, of one name or all, that were cut short."""
-        async with self._connection.in_time():
-            begun = [entry.decode() for entry in await self._client.smembers(keys.DELETIONS)]
-        for name, incarnation in (entry.split() for entry in begun):
-            if of in (None, name):
-                await self._finish_deletion(name, incarnation)
-
-    async def _finish_deletion(self, name: str, incarnation: str) -> None:
-        async with self._connection.in_time():
-            standing = await self._client.hget(keys.tenant(name), "incarnation")
-        if standing is not None and standing.decode() == incarnation:
-            return  # whoever began has not come to the deletion itself, or never will
-        status, ball = "more", 0
-        while status == "more":
-            status, *rest = await self._connection.step(
-                "sweep", keys.tenant(name), incarnation, ball
-            )
-            ball = rest[0] if rest else 0
-        await self._connection.step("forget", keys.REGISTRY, name, incarnation)
-        async with self._connection.in_time():
-            await self._client.srem(keys.DELETIONS, f"{name} {incarnation}")
+        await finish_deletions(self._connection, of=of)
 
     async def _register(self, tenant: Tenant) -> None:
         async with self._connection.in_time():

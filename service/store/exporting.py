@@ -29,7 +29,10 @@ _OF_THE_FREEZE = (b"frozen_by", b"frozen_until_ms")
 
 
 class Export:
-    """One export of one tenant."""
+    """One export of one tenant: its lines, some at a time.
+
+    Whoever does not take them all closes it, also before the first.
+    """
 
     def __init__(
         self, connection: Connection, tenant: Tenant, *, clock_ms: Callable[[], int]
@@ -39,17 +42,37 @@ class Export:
         self._clock_ms = clock_ms
         self._token = secrets.token_hex(8)
         self._renewed = 0.0
+        self._lines = self._read()
 
     async def begin(self) -> None:
         """Freezes the tenant, and waits for the splits that are under way."""
         started = time.monotonic()
-        while await self._freeze():
-            if time.monotonic() > started + _DRAIN_SECONDS:
-                await self._thaw()
-                raise TenantFrozen(self._tenant.name)
-            await asyncio.sleep(_POLL_SECONDS)
+        try:
+            under_way = await self._freeze(renew=False)
+            while under_way:
+                if time.monotonic() > started + _DRAIN_SECONDS:
+                    raise TenantFrozen(self._tenant.name)
+                await asyncio.sleep(_POLL_SECONDS)
+                under_way = await self._freeze()
+        except BaseException:
+            await asyncio.shield(self._thaw())
+            raise
 
-    async def lines(self) -> AsyncGenerator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._lines
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._lines)
+
+    async def aclose(self) -> None:
+        """Thaws the tenant; there are no more lines."""
+        try:
+            await self._lines.aclose()
+        finally:
+            # A generator that was never asked for a line does nothing when it is closed.
+            await self._thaw()
+
+    async def _read(self) -> AsyncGenerator[bytes]:
         """The file, some lines at a time; if it cannot be finished, the last line says why."""
         file = FileWriter()
         try:
@@ -61,7 +84,7 @@ class Export:
             async for some in self._portions():
                 yield await asyncio.to_thread(file.portions, some)
             if await self._state() != state:
-                raise ExportBroken("settings or keys of the tenant were changed meanwhile")
+                raise ExportBroken("the tenant was changed meanwhile")
             await self._freeze()
             yield file.end()
         except ZoomingError as error:
@@ -92,11 +115,17 @@ class Export:
             state = await self._connection.client.hgetall(self._tenant.key)
         return {name: value for name, value in state.items() if name not in _OF_THE_FREEZE}
 
-    async def _freeze(self) -> int:
+    async def _freeze(self, *, renew: bool = True) -> int:
         """Freezes the tenant, or keeps it so; how many splits are under way."""
         tenant = self._tenant
         status, *rest = await self._connection.step(
-            "freeze", tenant.key, tenant.incarnation, self._token, self._clock_ms(), FREEZE_MS
+            "freeze",
+            tenant.key,
+            tenant.incarnation,
+            self._token,
+            self._clock_ms(),
+            FREEZE_MS,
+            int(renew),
         )
         self._renewed = time.monotonic()
         match status:

@@ -8,14 +8,16 @@ dies between the end of the file and the adoption leaves is given back when a se
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from service.errors import BadExport, StoreUnavailable, ZoomingError
 from service.store import keys, portions
 from service.store.connection import Connection
 from service.store.export_file import TOO_EARLY, End, FileReader, Head
 from service.store.fields import FORM
+from service.store.import_checks import CheckSettings, Gathered, tenant_of
 from service.store.portions import Portion
 from service.store.tenant import Tenant
 
@@ -41,21 +43,21 @@ class Import:
         self._reader = FileReader()
         self._waiting: list[tuple[Portion, int]] = []
         self._waiting_bytes = 0
+        self._gathered = Gathered()
 
-    async def stage(self, lines: AsyncIterator[bytes]) -> Tenant:
-        """Writes everything but the tenant's hash for good; that is staged, to be adopted.
-
-        What the catalogue has gained is not in the tenant that is returned.
-        """
+    async def stage(self, lines: AsyncIterator[bytes], *, check_settings: CheckSettings) -> Tenant:
+        """Writes everything but the tenant's hash for good; that is staged, to be adopted."""
         await self._begin()
-        tenant = await self._stage_hash(await self._next(lines), await self._next(lines))
+        own = _own_hash(await self._next(lines), await self._next(lines))
         while not isinstance(found := await self._next(lines), End):
             if not isinstance(found, Portion) or found.key == _OWN_HASH:
                 raise BadExport("The lines of the file are not in the order they were written in.")
+            self._gathered.take(found)
             await self._write(found)
         async for _ in lines:
             raise BadExport("The file goes on after its last line.")
         await self._flush()
+        tenant = await self._stage_hash(own, check_settings)
         if self._now_ms() > self._ends_at_ms - _MARGIN_MS:
             raise StoreUnavailable("slow", "the import took too long")
         await portions.persist(self._connection, self._base, expiring_at_ms=self._ends_at_ms)
@@ -91,38 +93,23 @@ class Import:
             return self._reader.read(line)
         return await asyncio.to_thread(self._reader.read, line)
 
-    async def _stage_hash(self, head: object, own: object) -> Tenant:
-        assert isinstance(head, Head)
-        if head.form != FORM:
-            raise BadExport(
-                f"The export holds a tenant in form {head.form}; this service keeps form {FORM}. "
-                "Export and import with the same release."
-            )
-        if not isinstance(own, Portion) or own.key != _OWN_HASH:
-            raise BadExport("The second line of the file does not hold the tenant.")
-        tenant, fields = await asyncio.to_thread(self._new_tenant, own)
-        staged = Portion(key="staged", type="hash", ttl_ms=None, at=0, items=fields)
+    async def _stage_hash(
+        self, own: Mapping[bytes, bytes], check_settings: CheckSettings
+    ) -> Tenant:
+        # Off the event loop: a document may be a matrix of megabytes.
+        tenant, fields = await asyncio.to_thread(
+            tenant_of,
+            own,
+            self._gathered,
+            name=self._name,
+            incarnation=self._incarnation,
+            check_settings=check_settings,
+        )
+        items = [[field.encode(), _bytes(value)] for field, value in fields.items()]
+        staged = Portion(key="staged", type="hash", ttl_ms=None, at=0, items=items)
         # Not at the moment that marks what becomes permanent: it does so when it is adopted.
         await portions.write(self._connection, self._base, [(staged, self._ends_at_ms + 1)])
         return tenant
-
-    def _new_tenant(self, own: Portion) -> tuple[Tenant, list[list[bytes]]]:
-        fields = {field: value for field, value in own.items if not field.startswith(b"frozen_")}
-        revision = f"{self._incarnation}.0"
-        fields |= {b"incarnation": self._incarnation.encode(), b"revision": revision.encode()}
-        try:
-            tenant = Tenant.from_document(
-                name=self._name,
-                incarnation=self._incarnation,
-                revision=revision,
-                keys=fields[b"keys"],
-                document=fields[b"document"],
-                added={},
-                states=b"",
-            )
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise BadExport("The second line of the file does not hold a tenant.") from error
-        return tenant, [[field, value] for field, value in fields.items()]
 
     async def _write(self, portion: Portion) -> None:
         """Has the portion written with others; what had a TTL keeps it."""
@@ -139,6 +126,22 @@ class Import:
     async def _flush(self) -> None:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         await portions.write(self._connection, self._base, waiting)
+
+
+def _own_hash(head: object, own: object) -> dict[bytes, bytes]:
+    assert isinstance(head, Head)
+    if head.form != FORM:
+        raise BadExport(
+            f"The export holds a tenant in form {head.form}; this service keeps form {FORM}. "
+            "Export and import with the same release."
+        )
+    if not isinstance(own, Portion) or own.key != _OWN_HASH:
+        raise BadExport("The second line of the file does not hold the tenant.")
+    return {item[0]: item[1] for item in own.items}
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 async def finish_imports(connection: Connection) -> None:

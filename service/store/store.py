@@ -6,7 +6,7 @@ Times are arguments, so tests run in invented time. Every step is safe to repeat
 import asyncio
 import secrets
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from service.store.decisions import Decisions
 from service.store.directory import Directory
 from service.store.draws import draw, packed
 from service.store.exporting import Export
+from service.store.import_checks import CheckSettings
 from service.store.importing import Import, finish_imports
 from service.store.partition import PartitionBall, read_partition
 from service.store.records import BallRecord
@@ -255,23 +256,27 @@ class Store:
 
     # -- whole tenants
 
-    async def export(self, tenant: Tenant, *, clock_ms: Callable[[], int]) -> AsyncGenerator[bytes]:
-        """The lines of an export; the tenant is frozen when this returns, until they are taken."""
+    async def export(self, tenant: Tenant, *, clock_ms: Callable[[], int]) -> Export:
+        """The lines of an export; the tenant is frozen when this returns, until they are taken
+        or it is closed.
+        """
         export = Export(self._connection, tenant, clock_ms=clock_ms)
         await export.begin()
-        return export.lines()
+        return export
 
-    async def import_tenant(self, name: str, *, lines: AsyncIterator[bytes]) -> Tenant:
+    async def import_tenant(
+        self, name: str, *, lines: AsyncIterator[bytes], check_settings: CheckSettings
+    ) -> Tenant:
         """A new tenant from the lines of an export; if anything is wrong, nothing is left of it."""
         importing = Import(self._connection, name)
         try:
-            tenant = await importing.stage(lines)
+            tenant = await importing.stage(lines, check_settings=check_settings)
             await self.directory.adopt(tenant)
         except BaseException:
             await asyncio.shield(importing.discard())
             raise
         await importing.finish()
-        return await self.directory.read(name)
+        return tenant
 
     async def finish_imports(self) -> None:
         """Gives back what was left by imports that were cut short, once they are given up."""

@@ -1,14 +1,11 @@
 """Export and import over HTTP: what is answered, and every kind of file that is refused."""
 
 import base64
-import hashlib
-import json
 import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
 import pytest
 import redis
 
@@ -28,10 +25,9 @@ from tests.api.calls import (
     reward,
     select,
 )
+from tests.api.files import Line, export, import_, lines_in, sealed
 from tests.support.engine import new_name
 from tests.support.servers import Service, wait_for
-
-Line = dict[str, Any]
 
 
 def played(service: Service) -> str:
@@ -44,33 +40,9 @@ def played(service: Service) -> str:
     return name
 
 
-def export(service: Service, tenant: str) -> bytes:
-    """The tenant's file."""
-    answer = call(service, "GET", f"/tenants/{tenant}/export")
-    assert answer.status_code == 200, answer.text
-    return answer.content
-
-
-def import_(service: Service, tenant: str, file: bytes | Iterator[bytes]) -> httpx.Response:
-    """The answer to an import."""
-    return service.client.post(f"/tenants/{tenant}/import", content=file)
-
-
 def state(service: Service, tenant: str) -> Any:
     """What is shown of a tenant, but for its name."""
     return {**call(service, "GET", f"/tenants/{tenant}").json(), "tenant": ""}
-
-
-def lines_in(file: bytes) -> list[Line]:
-    """The lines, read."""
-    return [json.loads(line) for line in file.splitlines()]
-
-
-def sealed(lines: list[Line]) -> bytes:
-    """A file of these lines with an end that is right: as a forger would write it."""
-    body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    end = {"lines": len(lines), "sha256": hashlib.sha256(body).hexdigest()}
-    return body + json.dumps({"end": end}).encode() + b"\n"
 
 
 def test_what_was_exported_is_there_again_under_another_name(

@@ -168,7 +168,7 @@ async def _play_a_curve(store: Store) -> None:
     for state in (PAUSED, LIVE, RETIRED):
         await made.change_arm(1, state)
     await made.select(0.5)
-    await store.directory.delete(made.tenant)
+    await store.directory.delete(made.tenant.name, incarnation=made.tenant.incarnation)
 
 
 async def _end_decisions(made: Engine) -> None:
@@ -215,7 +215,7 @@ async def _whole_life(url: str) -> None:
         await store.directory.revise(made.tenant, settings={"log_entries": 0}, now_ms=NOW_MS)
         copied = await import_file(store, new_name(), await export(store, made.tenant))
         for tenant in (made.tenant, copied):
-            await store.directory.delete(tenant)
+            await store.directory.delete(tenant.name, incarnation=tenant.incarnation)
         for state in (PAUSED, RETIRED):
             made = await new_engine(store, BODY | {"arms": 2})
             await made.reward((await made.select(0.5)).decision_id, 0.5)

@@ -215,7 +215,7 @@ class TenantMachine(RuleBasedStateMachine):
             store, old = self.engine.store, self.engine.tenant
             file = await export(store, old)
             self.engine.tenant = await import_file(store, new_name(), file)
-            await store.directory.delete(old)
+            await store.directory.delete(old.name, incarnation=old.incarnation)
 
         self.run(move())
         self.read = ""

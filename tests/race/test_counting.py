@@ -178,7 +178,7 @@ def test_creations_racing_deletions_leave_nothing_behind(
             for _ in range(60):
                 with suppress(UnknownTenant):
                     tenant = await store.directory.read(name)
-                    await store.directory.delete(tenant)
+                    await store.directory.delete(tenant.name, incarnation=tenant.incarnation)
 
         try:
             await asyncio.gather(create(), create(), delete(), delete())

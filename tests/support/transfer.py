@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Any
 
+from service.api.stored_settings import check_settings
 from service.store import Store, Tenant, lines_of, portions
 from service.store.connection import Connection
 
@@ -29,7 +30,7 @@ async def import_file(store: Store, name: str, file: bytes) -> Tenant:
         for start in range(0, len(file), 1000):
             yield file[start : start + 1000]
 
-    return await store.import_tenant(name, lines=lines_of(chunks()))
+    return await store.import_tenant(name, lines=lines_of(chunks()), check_settings=check_settings)
 
 
 async def kept(url: str, tenant: Tenant) -> dict[str, Any]:

@@ -159,6 +159,48 @@ def test_an_export_that_is_broken_off_thaws_at_once(store_url: str) -> None:
     on_an_engine(store_url, check)
 
 
+def test_an_export_that_is_closed_before_its_first_line_thaws_at_once(store_url: str) -> None:
+    async def check(made: Engine) -> None:
+        lines = await made.store.export(made.tenant, clock_ms=lambda: NOW_MS)
+        await lines.aclose()
+        await made.select(0.5)
+
+    on_an_engine(store_url, check)
+
+
+def test_an_export_that_is_given_up_while_it_waits_thaws_at_once(store_url: str) -> None:
+    """It waits for a split; then its request is cancelled."""
+
+    async def check(made: Engine) -> None:
+        ball = await fill_a_ball(made)
+        await claimed(made, ball, token="worker", now_ms=NOW_MS)
+        exporting = asyncio.create_task(made.store.export(made.tenant, clock_ms=lambda: NOW_MS))
+        while not await is_frozen(made):
+            pass
+        exporting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await exporting
+        assert not await is_frozen(made)
+
+    on_an_engine(store_url, check)
+
+
+def test_a_freeze_that_another_came_after_is_not_renewed(store_url: str) -> None:
+    """Though that one has ended: the tenant may have changed between the two."""
+
+    async def check(made: Engine) -> None:
+        clock = [NOW_MS]
+        lines = await made.store.export(made.tenant, clock_ms=lambda: clock[0])
+        taken = [await anext(lines), await anext(lines)]
+        clock[0] += FREEZE_MS
+        other = await made.store.export(made.tenant, clock_ms=lambda: clock[0])
+        assert "end" in last_line(b"".join([some async for some in other]))
+        taken += [some async for some in lines]
+        assert "error" in last_line(b"".join(taken))
+
+    on_an_engine(store_url, check)
+
+
 @pytest.mark.parametrize("what", ["settings", "keys", "the tenant"])
 def test_a_change_meanwhile_spoils_the_export(store_url: str, what: str) -> None:
     """A key must be revoked at once, whatever is going on."""
@@ -173,7 +215,43 @@ def test_a_change_meanwhile_spoils_the_export(store_url: str, what: str) -> None
             key = TenantKey.make("hash", now_ms=NOW_MS)
             await directory.revise(tenant, keys=[key], now_ms=NOW_MS)
         else:
-            await directory.delete(tenant)
+            await directory.delete(tenant.name, incarnation=tenant.incarnation)
+        taken += [some async for some in lines]
+        assert "error" in last_line(b"".join(taken))
+
+    on_an_engine(store_url, check)
+
+
+@pytest.mark.parametrize("what", ["censored", "expired", "forgotten", "settled"])
+def test_whoever_has_another_clock_spoils_the_export(
+    both_stores: dict[str, str], what: str
+) -> None:
+    """To a host whose clock is ahead the freeze is over; what it then does is noticed."""
+    store_url = both_stores["redis"]  # where no service is at work that would close decisions
+
+    async def check(made: Engine) -> None:
+        store, tenant = made.store, made.tenant
+        played = await made.select(0.5)
+        over_ms = NOW_MS + tenant.window_ms + 2 * tenant.slot_ms
+        past_ms = over_ms + tenant.retention_ms
+        if what == "forgotten":
+            while (await store.decisions.close(tenant, now_ms=over_ms, slot="", cursor="0")).more:
+                pass
+        elif what == "settled":
+            await store.arms.change(tenant, 0, state=PAUSED, now_ms=NOW_MS)
+            tenant = await store.directory.read(tenant.name)
+        lines = await store.export(tenant, clock_ms=lambda: NOW_MS)
+        taken = [await anext(lines)]
+        ahead_ms = NOW_MS + FREEZE_MS
+        match what:
+            case "censored":
+                await store.censor(tenant, decision_id=played.decision_id, now_ms=ahead_ms)
+            case "expired":
+                await store.decisions.close(tenant, now_ms=over_ms, slot="", cursor="0")
+            case "forgotten":
+                await store.decisions.close(tenant, now_ms=past_ms, slot="", cursor="0")
+            case "settled":
+                await store.arms.settle(tenant, 0, now_ms=ahead_ms)
         taken += [some async for some in lines]
         assert "error" in last_line(b"".join(taken))
 
@@ -334,7 +412,7 @@ def test_exports_of_one_tenant_name_are_of_its_incarnation(store_url: str) -> No
         directory, old = made.store.directory, made.tenant
         lines = await made.store.export(old, clock_ms=lambda: NOW_MS)
         taken = [await anext(lines)]
-        await directory.delete(old)
+        await directory.delete(old.name, incarnation=old.incarnation)
         fresh = await remade(made.store, old)
         taken += [some async for some in lines]
         assert "error" in last_line(b"".join(taken))

@@ -141,7 +141,7 @@ def test_an_import_is_exported_the_same(both_stores: dict[str, str], kind: str) 
             again = await import_file(store, new_name(), await export(store, tenant))
             assert await kept(both_stores[kind], again) == await kept(both_stores[kind], tenant)
             for one in (original.tenant, tenant, again):
-                await store.directory.delete(one)
+                await store.directory.delete(one.name, incarnation=one.incarnation)
         finally:
             await store.close()
 

@@ -36,5 +36,6 @@ end
 if d.state == decision.EXPIRED or now > d.at + t.window_ms then
   return { "late" }
 end
+tenant.note_change(tenant_key)
 closing.without_reward(t, d, decision.CENSORED, now)
 return { "censored" }

@@ -30,6 +30,7 @@ local slot, due_ms = first[1], tonumber(first[2])
 if not slot or due_ms > now then
   return { "idle", first[2] or "" }
 end
+tenant.note_change(tenant_key)
 local closing_ms = decision.closing_ms(t, tonumber(slot))
 if due_ms > closing_ms then
   redis.call("UNLINK", key.decisions(t.base, slot))

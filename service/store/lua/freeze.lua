@@ -4,13 +4,14 @@
 -- no split is begun; splits under way go on, and the caller asks again until there are none.
 --
 -- Guarantee: of several freezes one holds. One that ran out is not renewed, since the tenant may
---   have changed. A claim past its deadline is taken from its holder, so that no split of a worker
---   that was thought dead is published into the freeze.
+--   have changed, nor is one that another came after. A claim past its deadline is taken from its
+--   holder, so that no split of a worker that was thought dead is published into the freeze.
 -- KEYS[1]  the tenant's hash
 -- ARGV[1]  incarnation
 -- ARGV[2]  token
 -- ARGV[3]  now, ms
 -- ARGV[4]  lease, ms
+-- ARGV[5]  1 to renew the freeze that the token has, 0 for a new one
 -- Derived  claims
 -- Returns  {"frozen", number of splits under way} {"busy"}: by someone else {"lapsed"} {"gone"}
 -- Cost     O(splits under way)
@@ -19,6 +20,7 @@ local incarnation = ARGV[1]
 local token = ARGV[2]
 local now = tonumber(ARGV[3])
 local lease_ms = tonumber(ARGV[4])
+local renews = ARGV[5]
 local NOBODY = ""
 
 local base = tenant.base_of(tenant_key, incarnation)
@@ -30,7 +32,7 @@ local is_frozen = tenant.is_frozen(tenant_key, now)
 if is_frozen and holder ~= token then
   return { "busy" }
 end
-if holder == token and not is_frozen then
+if not is_frozen and (renews == "1" or holder == token) then
   return { "lapsed" }
 end
 local until_ms = string.format("%.17g", now + lease_ms)

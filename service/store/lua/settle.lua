@@ -2,7 +2,7 @@
 --
 -- Brings balls of the paper's presets up to date with what has become of one of their arms.
 --
--- Guarantee: depends on the arm's state alone; the same call again changes nothing.
+-- Guarantee: depends on the arm's state alone; the same call again is counted, and changes nothing.
 -- KEYS[1]  the tenant's hash
 -- ARGV[1]  revision of the tenant that the caller knows
 -- ARGV[2]  arm
@@ -21,6 +21,7 @@ local t, refusal = tenant.at_revision(tenant_key, revision, now)
 if not t then
   return { refusal }
 end
+tenant.note_change(tenant_key)
 local reply = { "settled" }
 for place = BALLS, #ARGV do
   local b = ball.load(t.base, tonumber(ARGV[place]))

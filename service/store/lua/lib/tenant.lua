@@ -100,6 +100,12 @@ function tenant.count(tenant_key, counter, by)
   return redis.call("HINCRBY", tenant_key, counter, by)
 end
 
+-- For changes that no other field of the hash tells of: an export is whole if the hash is the same
+-- at its end.
+function tenant.note_change(tenant_key)
+  tenant.count(tenant_key, "changes", 1)
+end
+
 -- The reward on the scale of [0, 1] on which everything is learned.
 function tenant.to_unit(t, reward)
   return (reward - t.low) / t.span
