@@ -58,7 +58,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "similarity": {"kind": "none"},
     },
 }
-EXAMPLES, STEPS = 20, 40
+EXAMPLES, STEPS = 14, 40
 rewards = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 
 

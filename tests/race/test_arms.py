@@ -177,7 +177,7 @@ def test_the_arms_of_a_ball_outlive_it_for_those_who_read_the_partition(
 
 
 @pytest.mark.parametrize("body", [{"arms": 3}, ALONE], ids=["adaptive", "none"])
-def test_five_thousand_changes_leave_no_key_behind(
+def test_a_thousand_changes_leave_no_key_behind(
     store_url: str, raw: "redis.Redis", body: dict[str, Any]
 ) -> None:
     """Half of them with each preset; each arm is played, and takes its keys with it."""
@@ -188,7 +188,7 @@ def test_five_thousand_changes_leave_no_key_behind(
             await made.add_arm("first")
             await made.change_arm(3, PAUSED)
             before = lasting_keys(raw)
-            for arm in range(4, 254):
+            for arm in range(4, 54):
                 await made.add_arm("again")
                 for _ in range(4):
                     await made.change_arm(arm, PAUSED)
