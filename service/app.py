@@ -19,6 +19,7 @@ from service.processes import end_with_parent
 from service.settings import Settings
 from service.splitter import Splitter
 from service.store import Store
+from service.tidier import Tidier
 
 VERSION = importlib.metadata.version("approx-zooming")
 
@@ -45,12 +46,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         store = Store(settings.redis_url, observer=metrics)
         splitter = Splitter(store, clock_ms=clock_ms, observe_seconds=metrics.split_took)
         closer = Closer(store, splitter, clock_ms=clock_ms)
+        tidier = Tidier(store)
         app.state.context = Context(settings, store, splitter, metrics)
         try:
-            await _look_after(store)
+            await _verify(store)
             closer.start()
+            tidier.start()
             yield
         finally:
+            await tidier.stop()
             await closer.stop()
             await splitter.close()
             await store.close()
@@ -72,7 +76,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     return app
 
 
-async def _look_after(store: Store) -> None:
+async def _verify(store: Store) -> None:
     """A store that is down now is no reason not to start: it may be back at the first request.
 
     The workers' supervisor gives up on the whole service when one fails to start, and a worker may
@@ -80,7 +84,5 @@ async def _look_after(store: Store) -> None:
     """
     try:
         await store.verify()
-        await store.directory.finish_deletions()
-        await store.finish_imports()
     except StoreUnavailable as error:
         log.error("started without the store", extra={"error": str(error)})

@@ -2,7 +2,7 @@
 
 Everything expires until the file has proven whole; what is to stay is marked by one moment, hours
 ahead, at which all of it would go. So a worker that dies leaves nothing for long. What one that
-dies between the end of the file and the adoption leaves is given back when a service starts.
+dies between the end of the file and the adoption leaves is given back by any service that runs.
 """
 
 import asyncio
