@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadtest.environments import bernoulli, continuum, finite_types, zigzag
+from loadtest.many_arms import bench_many_arms
 from loadtest.proxies import replay
 from service.algorithm import SAMPLE, Config, Interval, sub_partition
 from service.api.schemas import TenantConfig
@@ -49,6 +50,7 @@ def bench() -> None:
         PrivateStore(Path(folder)) as private,
     ):
         asyncio.run(_bench_store(private.url))
+        asyncio.run(_bench_many_arms(private.url))
 
 
 def _bench_proxies() -> None:
@@ -99,6 +101,14 @@ async def _bench_store(url: str) -> None:
         started = time.perf_counter()
         await store.directory.delete(large.name, incarnation=large.incarnation)
         print(f"deleting them                  {time.perf_counter() - started:.2f} s")
+    finally:
+        await store.close()
+
+
+async def _bench_many_arms(url: str) -> None:
+    store = Store(url)
+    try:
+        await bench_many_arms(store)
     finally:
         await store.close()
 
