@@ -5,23 +5,15 @@ local function digits(number)
   return string.format("%.17g", number)
 end
 
+local function add(t, now, event, ...)
+  local stream = key.log(t.base)
+  redis.call("XADD", stream, "MAXLEN", "~", t.log, "*", "event", event, "at", now, ...)
+end
+
 -- An event of an arm.
 function journal.arm(t, now, event, arm)
   if t.log > 0 then
-    redis.call(
-      "XADD",
-      key.log(t.base),
-      "MAXLEN",
-      "~",
-      t.log,
-      "*",
-      "event",
-      event,
-      "at",
-      now,
-      "arm",
-      arm
-    )
+    add(t, now, event, "arm", arm)
   end
 end
 
@@ -30,17 +22,10 @@ function journal.decision(t, now, event, d, reward)
   if t.log == 0 then
     return
   end
-  redis.call(
-    "XADD",
-    key.log(t.base),
-    "MAXLEN",
-    "~",
-    t.log,
-    "*",
-    "event",
-    event,
-    "at",
+  add(
+    t,
     now,
+    event,
     "id",
     d.id,
     "x",
