@@ -131,7 +131,7 @@ function flagged.pick(t, b, allowed)
   if position then
     return position, arm, true
   end
-  if b.asked > 0 and allowed.count == 0 then
+  if b.asked > 0 and not allowed.arms and allowed.taken_count == 0 then
     ask_nobody(t, b)
   end
   position, arm = ball.first_from(t.base, b, b.cursor, allowed.has)
