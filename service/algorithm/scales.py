@@ -136,23 +136,25 @@ class Auto:
         If these are all the same, they are no scale until another one comes.
         """
         first = list(seen)
-        if len(set(first[: self.contexts])) > 1:
-            first = first[: self.contexts]
-        if len(first) < self.contexts or len(set(first)) == 1:
-            return Ranks(tuple(sorted(first)), self.evenness)
-        return Quantiles.of(first, evenness=self.evenness)
+        differs = next((place for place, one in enumerate(first) if one != first[0]), len(first))
+        return self._ranks_or_frozen(sorted(first[: max(self.contexts, differs + 1)]))
+
+    def _ranks_or_frozen(self, ranked: list[float]) -> Ranks | Quantiles:
+        if len(ranked) < self.contexts or ranked[0] == ranked[-1]:
+            return Ranks(tuple(ranked), self.evenness)
+        return Quantiles.of(ranked, evenness=self.evenness)
 
     def in_turn(
         self, seen: Iterable[float], contexts: Iterable[float]
     ) -> Iterator[Ranks | Quantiles]:
         """The same for each of these contexts, which come one after the other."""
-        first = sorted(list(seen)[: self.contexts])
-        scale = self.scale(first)
+        before = list(seen)
+        scale, ranked = self.scale(before), sorted(before)
         for context in contexts:
             yield scale
             if isinstance(scale, Ranks):
-                insort(first, context)
-                scale = self.scale(first)
+                insort(ranked, context)
+                scale = self._ranks_or_frozen(ranked)
 
     def setting(self) -> dict[str, Any]:
         """As a tenant's configuration says it."""

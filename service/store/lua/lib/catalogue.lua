@@ -60,6 +60,17 @@ function catalogue.only(t, arm)
   return catalogue.allowed(t, { arm })
 end
 
+-- So many arms that are live, or all of them.
+function catalogue.some_live(t, most)
+  local live = {}
+  for arm = 0, t.arms_ever - 1 do
+    if #live < most and catalogue.is_live(t, arm) then
+      live[#live + 1] = arm
+    end
+  end
+  return live
+end
+
 -- Numbers of 32 bits from a packed list; nil if it is empty.
 function catalogue.unpack(packed)
   if packed == "" then
