@@ -41,8 +41,8 @@ _READ_BYTES = 1 << 22
 class Wanted:
     """What is asked of a select: `n` arms for a context `x` in [0, 1], of those eligible.
 
-    `raw` is the context as it was sent, if it is another; `eligible` are arms that are live, all
-    of them if it is `None`.
+    `raw` is the context as it was sent, if it is another; `eligible` are arms that are live, in
+    ascending order, all of them if it is `None`.
     """
 
     decision_id: str

@@ -12,7 +12,8 @@
 -- ARGV[5]  the context as it was sent, 17 digits, or "" if it is the same
 -- ARGV[6]  now, ms
 -- ARGV[7]  how many arms are wanted
--- ARGV[8]  the arms that are eligible, all live, packed in 32 bits each; "" for all live ones
+-- ARGV[8]  the arms that are eligible, all live, in ascending order, packed in 32 bits each; "" for
+--          all live ones
 -- ARGV[9]  how each arm is chosen, a letter each: "b" as the best, "u" uniformly, "h" uniformly for
 --          the holdout
 -- ARGV[10] arms drawn uniformly from those that may be played, as many as are wanted or as there
@@ -77,8 +78,7 @@ if known then
   return reply
 end
 
-local allowed = catalogue.allowed(t, eligible)
-allowed.wanted = wanted
+local allowed = catalogue.allowed(t, eligible, wanted)
 local draw = { ways = ways, arms = drawn, held = holdout_share, floor = floor, of = playable }
 
 for place = 1, math.min(wanted, playable) do

@@ -88,6 +88,77 @@ function ball.first_from(base, b, start, wanted)
   end
 end
 
+-- The first of the places from this one up to the last whose arm is not below this one.
+local function seek(arm_of, arm, place, last)
+  local low, high = place, last + 1
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if arm_of(middle) < arm then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
+end
+
+-- The first position from this one on whose arm is in the list and wanted; and the arm. Both are in
+-- ascending order, and each leaps to where the other is.
+local function first_listed(b, packed, start, listed, wanted)
+  local function arm_here(position)
+    return (struct.unpack("<I4", packed, 4 * position + 1))
+  end
+  local function arm_there(place)
+    return listed[place]
+  end
+  local position, place, last = start, 1, #listed
+  while position < b.arms do
+    local arm = arm_here(position)
+    place = seek(arm_there, arm, place, last)
+    if place > last then
+      return nil
+    elseif listed[place] ~= arm then
+      position = seek(arm_here, listed[place], position, b.arms - 1)
+    elseif wanted(arm, position) then
+      return position, arm
+    else
+      position = position + 1
+    end
+  end
+end
+
+-- The same of those whose positions are known.
+local function first_named(b, start, wanted)
+  local first, least = nil, b.arms
+  for position, arm in pairs(b.named) do
+    local steps = (position - start) % b.arms
+    if steps < least and wanted(arm, position) then
+      first, least = position, steps
+    end
+  end
+  return first, b.named[first]
+end
+
+-- As `first_from`, of the arms that are allowed.
+function ball.first_allowed(base, b, start, allowed, wanted)
+  local function is_wanted(arm, position)
+    return not allowed.taken[arm] and (not wanted or wanted(position))
+  end
+  if b.named then
+    return first_named(b, start, is_wanted)
+  elseif not allowed.arms or b.arms == 1 then
+    return ball.first_from(base, b, start, function(arm, position)
+      return allowed.has(arm) and (not wanted or wanted(position))
+    end)
+  end
+  local packed = redis.call("GET", key.arms(base, b.id))
+  local position, arm = first_listed(b, packed, start, allowed.arms, is_wanted)
+  if position then
+    return position, arm
+  end
+  return first_listed(b, packed, 0, allowed.arms, is_wanted)
+end
+
 -- The position of an arm that the ball has.
 function ball.position_of(base, b, arm)
   local low, high = 0, b.arms - 1
@@ -122,7 +193,7 @@ function ball.beginnings(t, arms)
 end
 
 -- Of the balls of a level, those that are split give way to their children at x, which are the next
--- level; the others are found, each with its arms.
+-- level; the others are found, each with its arms by their positions in `named`.
 function ball.next_level(t, level, x, found)
   local ids, children = {}, {}
   for id in pairs(level) do
@@ -131,9 +202,9 @@ function ball.next_level(t, level, x, found)
   table.sort(ids)
   for place, packed in ipairs(redis.call("HMGET", key.balls(t.base), unpack(ids))) do
     local b = ball.unpack(ids[place], packed)
-    local held = { ball = b, arms = {} }
-    for number, one in ipairs(level[b.id]) do
-      held.arms[number] = one.arm
+    b.named = {}
+    for _, one in ipairs(level[b.id]) do
+      b.named[one.position] = one.arm
       if b.phase == ball.SPLIT then
         local child, position = forwarded(t.base, b, one.position, x)
         if child then
@@ -142,7 +213,7 @@ function ball.next_level(t, level, x, found)
       end
     end
     if b.phase ~= ball.SPLIT then
-      found[#found + 1] = held
+      found[#found + 1] = b
     end
   end
   return children

@@ -27,13 +27,13 @@ function catalogue.change(t, arm, state)
   t.states = nil
 end
 
--- The arms that may be played: those of the list, which are live, or all live ones if there is
--- none; but for those that are taken.
+-- The arms that may be played: those of the list, which are live and in ascending order, or all
+-- live ones if there is none; but for those that are taken. So many are wanted.
 --
 -- `every` tells that nothing is ruled out, `has` tells it of a single arm. What is found out about
 -- the list is kept here, for the next arm that is wanted.
-function catalogue.allowed(t, listed)
-  local allowed = { arms = listed, taken = {}, taken_count = 0 }
+function catalogue.allowed(t, listed, wanted)
+  local allowed = { arms = listed, wanted = wanted, taken = {}, taken_count = 0 }
   allowed.every = t.muted == 0 and not listed
   local set = {}
   for _, arm in ipairs(listed or {}) do
@@ -57,7 +57,7 @@ end
 
 -- This arm and no other.
 function catalogue.only(t, arm)
-  return catalogue.allowed(t, { arm })
+  return catalogue.allowed(t, { arm }, 1)
 end
 
 -- So many arms that are live, or all of them.

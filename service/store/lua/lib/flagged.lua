@@ -109,9 +109,9 @@ local function first_asked(t, b, start, allowed)
     end
   end
   local asked = redis.call("GET", key.asked(t.base, b.id))
-  return ball.first_from(t.base, b, start, function(arm, position)
+  return ball.first_allowed(t.base, b, start, allowed, function(position)
     local byte = string.byte(asked, math.floor(position / 8) + 1)
-    return math.floor(byte / 2 ^ (7 - position % 8)) % 2 == 1 and allowed.has(arm)
+    return math.floor(byte / 2 ^ (7 - position % 8)) % 2 == 1
   end)
 end
 
@@ -134,7 +134,7 @@ function flagged.pick(t, b, allowed)
   if b.asked > 0 and not allowed.arms and allowed.taken_count == 0 then
     ask_nobody(t, b)
   end
-  position, arm = ball.first_from(t.base, b, b.cursor, allowed.has)
+  position, arm = ball.first_allowed(t.base, b, b.cursor, allowed)
   return position, arm, false
 end
 

@@ -12,7 +12,7 @@ local PORTION = 16
 local MOST_PASSED = 100
 
 local function holds(t, b, allowed)
-  return ball.first_from(t.base, b, b.cursor, allowed.has) ~= nil
+  return ball.first_allowed(t.base, b, b.cursor, allowed) ~= nil
 end
 
 -- The balls that hold the arms at x, each with those arms.
@@ -22,8 +22,7 @@ local function look_up(t, x, arms)
   while next(level) do
     level = ball.next_level(t, level, x, found)
   end
-  for _, held in ipairs(found) do
-    local b = held.ball
+  for _, b in ipairs(found) do
     if b.phase == ball.ASLEEP then -- one of its arms has just been resumed
       ranking.wake(t.base, b, t.confidence)
     elseif b.phase == ball.FLAGGED then
@@ -33,22 +32,12 @@ local function look_up(t, x, arms)
   return found
 end
 
-local function is_left(held, allowed)
-  for _, arm in ipairs(held.arms) do
-    if not allowed.taken[arm] then
-      return true
-    end
-  end
-  return false
-end
-
 -- Looks up each arm's ball, once. A flagged one comes first, the widest, the first of its queue.
 local function by_arms(t, x, allowed)
   allowed.looked_up = allowed.looked_up or look_up(t, x, allowed.arms)
   local balls, found, waiting = {}, interval.nothing(), nil
-  for _, held in ipairs(allowed.looked_up) do
-    local b = held.ball
-    if is_left(held, allowed) then
+  for _, b in ipairs(allowed.looked_up) do
+    if holds(t, b, allowed) then
       if b.phase ~= ball.FLAGGED then
         balls[b.id] = b
         interval.consider(found, ranking.score(b, t.confidence), b.id)

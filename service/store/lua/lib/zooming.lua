@@ -24,7 +24,7 @@ function zooming.choose(t, x, allowed, now)
     d.due = flagged.due(t, b, now)
     d.position, d.arm, d.asked = flagged.pick(t, b, allowed)
   else
-    d.position, d.arm = ball.first_from(t.base, b, b.cursor, allowed.has)
+    d.position, d.arm = ball.first_allowed(t.base, b, b.cursor, allowed)
     d.ucb = ranking.ucb(b, t.confidence)
     d.bound = math.min(d.ucb, 1)
     if found.second then
