@@ -143,7 +143,7 @@ function search.best(t, x, allowed)
   local chosen, found = by_rank(t, x, allowed)
   if not chosen and not allowed.arms and allowed.taken_count == 0 then
     -- Balls whose arms were resumed may be asleep still, if that was cut short.
-    return by_arms(t, x, catalogue.allowed(t, catalogue.some_live(t, FEW)))
+    return by_arms(t, x, catalogue.allowed(t, catalogue.some_live(t, FEW), 1))
   end
   return chosen, found
 end
