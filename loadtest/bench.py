@@ -13,6 +13,7 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,13 @@ from service.store import Store, Tenant, Wanted, new_decision_id
 BUCKETS, K, NOISE = 64, 4, 0.01
 ARMS = (100, 250, 500, 1000, 2500, 5000)
 RUNS = 3
-DECISIONS = 5000
+DECISIONS = 2000
+TENANTS = 200
+VARIANTS: dict[str, dict[str, Any]] = {
+    "by chance": {"exploration_floor": 0.1},
+    "context mapped": {"context_scale": {"kind": "linear", "low": 0.0, "high": 1.0}},
+    "logged": {"log_entries": 10**6},
+}
 PROXY_MARKS = (1_000, 3_000, 10_000, 30_000, 100_000)
 PROXY_SEEDS = 3
 PROXY_ENVIRONMENTS = {
@@ -93,6 +100,16 @@ async def _bench_store(url: str) -> None:
                 f"a decision, at {rate:>4} a second   {taken:4.0f} bytes; "
                 f"with an id of one's own {own:4.0f}"
             )
+        for what, config in VARIANTS.items():
+            variant = await _new_tenant(store, what.replace(" ", "-"), arms=2, **config)
+            taken = await _bytes_a_decision(store, variant, rate=100, own_ids=False)
+            print(f"the same, at 100 a second, {what:<17}{taken:4.0f} bytes")
+        print(f"once closed and forgotten      {await _bytes_left(store):4.0f} bytes")
+        empty = (await store.server()).memory_bytes
+        for number in range(TENANTS):
+            await _new_tenant(store, f"tenant-{number}", arms=50)
+        used = (await store.server()).memory_bytes
+        print(f"a new tenant of 50 arms        {(used - empty) / TENANTS:4.0f} bytes")
         empty, started = (await store.server()).memory_bytes, time.perf_counter()
         large = await _new_tenant(store, "large", arms=arms)
         seconds, used = time.perf_counter() - started, (await store.server()).memory_bytes
@@ -113,13 +130,14 @@ async def _bench_many_arms(url: str) -> None:
         await store.close()
 
 
-async def _new_tenant(store: Store, name: str, *, arms: int) -> Tenant:
+async def _new_tenant(store: Store, name: str, *, arms: int, **more: Any) -> Tenant:
     config = {
         "arms": arms,
         "preset": "simulation",
         "horizon": 100_000,
         "noise": NOISE,
         "similarity": {"kind": "none"},
+        **more,
     }
     settings = TenantConfig.model_validate(config).settings()
     tenant, _ = await store.directory.create(
@@ -136,7 +154,21 @@ async def _bytes_a_decision(store: Store, tenant: Tenant, *, rate: int, own_ids:
     for number in range(DECISIONS):
         now_ms = start_ms + number * 1000 // rate
         decision_id = f"order-{rate:04d}-{number:09d}" if own_ids else new_decision_id(now_ms)
-        await store.select(tenant, Wanted(decision_id=decision_id, x=0.5), now_ms=now_ms)
+        raw = None if tenant.settings["context_scale"]["kind"] == "unit" else 0.5
+        wanted = Wanted(decision_id=decision_id, x=0.5, raw=raw)
+        await store.select(tenant, wanted, now_ms=now_ms)
+    return ((await store.server()).memory_bytes - before) / DECISIONS
+
+
+async def _bytes_left(store: Store) -> float:
+    """What a decision leaves behind."""
+    tenant = await _new_tenant(store, "passing", arms=2)
+    before = (await store.server()).memory_bytes
+    await _bytes_a_decision(store, tenant, rate=100, own_ids=False)
+    more, slot, cursor = True, "", "0"
+    while more:
+        closed = await store.decisions.close(tenant, now_ms=2**42, slot=slot, cursor=cursor)
+        more, slot, cursor = closed.more, closed.slot, closed.cursor
     return ((await store.server()).memory_bytes - before) / DECISIONS
 
 
