@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.algorithm import NoArm
+from service.algorithm import Learner, NoArm
 
 
 @dataclass
@@ -80,14 +80,53 @@ class PlainTenant:
             found.state, found.reward = "defaulted", self.default_reward
         return found.state
 
-    def forget(self, now_ms: int) -> None:
-        """Nobody asks for decisions past their retention."""
-        self.decisions = {
-            name: found for name, found in self.decisions.items() if self._remembered(name, now_ms)
-        }
+    def remembers(self, decision_id: str, now_ms: int) -> bool:
+        """Whether the decision is within its retention."""
+        return self._remembered(decision_id, now_ms) is not None
+
+    @property
+    def splits(self) -> int:
+        """So often has a ball been split."""
+        if isinstance(self.learner, Learner):
+            return sum(ball.phase == "split" for ball in self.learner.balls)
+        return int(self.learner.splits)
 
     def _remembered(self, decision_id: str, now_ms: int) -> PlainDecision | None:
         found = self.decisions.get(decision_id)
         if found is None or now_ms > found.at_ms + self.window_ms + self.retention_ms:
             return None
         return found
+
+
+def plain_partition(learner: Any) -> list[tuple[Any, ...]]:
+    """Every ball: id, interval, phase, arms, n and mean, by id."""
+    retired = learner.catalogue.retired
+    if isinstance(learner, Learner):
+        return [
+            (
+                ball.id,
+                ball.interval,
+                ball.phase,
+                tuple(arm for arm in ball.arms if arm not in retired),
+                ball.n,
+                ball.total / ball.n if ball.n else None,
+            )
+            for ball in learner.balls
+            if ball.phase != "split"
+        ]
+    balls = [
+        (
+            ball.id,
+            ball.interval,
+            "active",
+            (arm,),
+            round(ball.counts[0] + ball.counts[1]),
+            ball.mean if curve.rewards else None,
+        )
+        for arm, curve in learner.curves.items()
+        for ball in curve.balls
+    ]
+    kept = (arm for arm in range(learner.catalogue.size) if arm not in retired)
+    untried = tuple(arm for arm in kept if arm not in learner.curves)
+    root = [(0, (0, 0), "flagged", untried, 0, None)] if untried else []
+    return sorted(root + balls)

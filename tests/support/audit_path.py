@@ -9,11 +9,11 @@ from service.store import keys
 
 def check_path(client: Any, base: str, depth: int, index: int) -> None:
     """The best active ball and the best mean are those that the rankings have first."""
-    found = client.hget(keys.derived(base, "path"), f"a:{depth}:{index}")
-    best, means = (
-        client.zrange(keys.derived(base, kind, depth, index), 0, 0, withscores=True)
-        for kind in ("active", "means")
-    )
+    pipeline = client.pipeline(transaction=False)
+    pipeline.hget(keys.derived(base, "path"), f"a:{depth}:{index}")
+    for kind in ("active", "means"):
+        pipeline.zrange(keys.derived(base, kind, depth, index), 0, 0, withscores=True)
+    found, best, means = pipeline.execute()
     if not best and not means:
         assert found is None
         return
