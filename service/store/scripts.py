@@ -92,18 +92,26 @@ async def call(
 async def call_all(
     client: "Redis", step: str, calls: Sequence[tuple[Any, ...]], *, rule: str
 ) -> list[list[Any]]:
-    """Runs the step for each key with its arguments, in one round trip."""
-    pipeline = client.pipeline(transaction=False)
-    for key, *args in calls:
-        pipeline.evalsha(_sha(step, rule), 1, key, *args)
-    replies = []
-    for (key, *args), reply in zip(
-        calls, await pipeline.execute(raise_on_error=False), strict=True
-    ):
-        if isinstance(reply, NoScriptError):
-            replies.append(await call(client, step, rule=rule, key=key, args=tuple(args)))
-        elif isinstance(reply, Exception):
-            raise reply
-        else:
-            replies.append(list(reply))
-    return replies
+    """Runs the step for each key with its arguments, in order, in one round trip.
+
+    In one more where the server does not know the script: the first call that it refused brings the
+    text along then, for those after it too. Only a flush between them takes a third.
+    """
+    replies: list[Any] = [None] * len(calls)
+    missing: list[int] = list(range(len(calls)))
+    text = None
+    while missing:
+        pipeline = client.pipeline(transaction=False)
+        for place in missing:
+            key, *args = calls[place]
+            if text is not None and place == missing[0]:
+                pipeline.eval(text, 1, key, *args)
+            else:
+                pipeline.evalsha(_sha(step, rule), 1, key, *args)
+        for place, reply in zip(missing, await pipeline.execute(raise_on_error=False), strict=True):
+            replies[place] = reply
+        missing = [place for place in missing if isinstance(replies[place], NoScriptError)]
+        text = compose(step, rule)
+    if failure := next((reply for reply in replies if isinstance(reply, Exception)), None):
+        raise failure
+    return [list(reply) for reply in replies]
