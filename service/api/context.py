@@ -133,12 +133,6 @@ class Context:
         """The same for a step that may refuse by what it knows of the tenant, unasked."""
         return await _while_stale(lambda: self.current_tenant(name, key), step)
 
-    async def confirm(self, tenant: Tenant) -> None:
-        """Raises `StaleTenant` unless the tenant is still so: before it is refused by its view."""
-        current = await self.store.directory.current(tenant.name)
-        if current.revision != tenant.revision:
-            raise StaleTenant(tenant.name)
-
 
 async def _while_stale(
     read: Callable[[], Awaitable[Tenant]], step: Callable[[Tenant], Awaitable[Answer]]

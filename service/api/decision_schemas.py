@@ -15,7 +15,7 @@ MOST_ELIGIBLE = 1000
 
 Phase = Literal["active", "flagged"]
 State = Literal["open", "rewarded", "defaulted", "censored", "expired"]
-NotChosen = Literal["conflict", "none_eligible"]
+NotChosen = Literal["conflict", "none_eligible", "invalid"]
 Refused = Literal["conflict", "censored", "late", "unknown_decision"]
 
 

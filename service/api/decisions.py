@@ -1,13 +1,12 @@
 """`/select` and `/reward`: a context enters here, becomes one step in the store, is answered."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from fastapi import APIRouter, Request
 
 from service import store
-from service.algorithm.scales import OutsideScale, Scale, Unit
 from service.api.context import Context, Here, Key, clock_ms
 from service.api.decision_schemas import (
     Choice,
@@ -25,13 +24,12 @@ from service.api.decision_schemas import (
     Selected,
     Selection,
     Selections,
-    SelectItem,
     SelectRequest,
 )
 from service.api.problems import problem_of, responses
-from service.api.scaling import scales_of
+from service.api.wanted import Asked, all_asked
 from service.errors import Conflict, Invalid, Late, Refusal, UnknownDecision
-from service.store import LIVE, Tenant, Wanted, new_attempt, new_decision_id
+from service.store import Tenant, Wanted, new_attempt, new_decision_id
 
 router = APIRouter(tags=["decisions"])
 
@@ -47,17 +45,15 @@ async def select(body: SelectRequest, request: Request, here: Here, key: Key) ->
     decision_id = body.decision_id or new_decision_id(now_ms)
     request.state.tenant, request.state.decision_id = body.tenant, decision_id
 
-    async def step(tenant: Tenant) -> tuple[Tenant, Wanted, store.Selected]:
-        (wanted,) = await _all_wanted(
-            here, tenant, [decision_id], [body], places=[""], now_ms=now_ms
-        )
-        return tenant, wanted, await here.store.select(tenant, wanted, now_ms=now_ms)
+    async def step(tenant: Tenant) -> tuple[Tenant, Asked, store.Selected]:
+        (asked,) = await all_asked(here, tenant, [decision_id], [body], now_ms=now_ms)
+        return tenant, asked, await here.store.select(tenant, asked.wanted, now_ms=now_ms)
 
-    tenant, wanted, selected = await here.with_tenant(body.tenant, key, step)
-    if refusal := _not_chosen(decision_id, selected):
+    tenant, asked, selected = await here.with_tenant(body.tenant, key, step)
+    if refusal := _not_chosen(asked, selected):
         raise refusal
     await _split_if_due(here, tenant, selected.due, decision_id)
-    return _selection(tenant, wanted, selected)
+    return _selection(tenant, asked.wanted, selected)
 
 
 @router.post(
@@ -68,27 +64,29 @@ async def select(body: SelectRequest, request: Request, here: Here, key: Key) ->
 async def select_batch(body: SelectBatch, request: Request, here: Here, key: Key) -> Selections:
     """Up to 1,000 contexts in one call, each with its own status, in the order given.
 
-    One item that is not valid, and none is taken. Repeat it safely by sending ids of your own.
+    An item that does not fit the tenant is `invalid`, and the others are taken; one that is not of
+    this form, and none is. Repeat it safely by sending ids of your own.
     """
     now_ms = clock_ms()
     request.state.tenant = body.tenant
     ids = [item.decision_id or new_decision_id(now_ms) for item in body.items]
 
-    async def step(tenant: Tenant) -> tuple[Tenant, list[Wanted], list[store.Selected]]:
-        places = (f"items.{number}." for number in range(len(ids)))
-        wanted = await _all_wanted(here, tenant, ids, body.items, places=places, now_ms=now_ms)
-        calls = [(tenant, one) for one in wanted]
-        return tenant, wanted, await here.store.select_all(calls, now_ms=now_ms)
+    async def step(tenant: Tenant) -> tuple[Tenant, list[Asked], list[store.Selected]]:
+        asked = await all_asked(here, tenant, ids, body.items, now_ms=now_ms)
+        calls = [(tenant, one.wanted) for one in asked]
+        return tenant, asked, await here.store.select_all(calls, now_ms=now_ms)
 
-    tenant, wanted, found = await here.with_tenant(body.tenant, key, step)
+    tenant, asked, found = await here.with_tenant(body.tenant, key, step)
     await _split_all(here, tenant, [one.due for one in found], ids)
     items: list[Selected | NotSelected] = []
-    for one, selected in zip(wanted, found, strict=True):
-        if refusal := _not_chosen(one.decision_id, selected):
-            status, problem = cast(NotChosen, selected.status), problem_of(refusal)
-            items.append(NotSelected(decision_id=one.decision_id, status=status, problem=problem))
+    for decision_id, one, selected in zip(ids, asked, found, strict=True):
+        if refusal := _not_chosen(one, selected):
+            is_misfit = isinstance(refusal, Invalid)
+            status = "invalid" if is_misfit else cast(NotChosen, selected.status)
+            problem = problem_of(refusal)
+            items.append(NotSelected(decision_id=decision_id, status=status, problem=problem))
         else:
-            items.append(Selected(**_selection(tenant, one, selected).model_dump()))
+            items.append(Selected(**_selection(tenant, one.wanted, selected).model_dump()))
     return Selections(items=items)
 
 
@@ -113,7 +111,7 @@ async def reward(body: RewardRequest, request: Request, here: Here, key: Key) ->
 async def reward_batch(body: RewardBatch, request: Request, here: Here, key: Key) -> Rewards:
     """Up to 1,000 rewards in one call, each with its own status, in the order given.
 
-    One item that is not valid, and none is taken. Repeat it safely: a reward is counted once.
+    One item that is not of this form, and none is taken. Repeat it safely: a reward counts once.
     """
     request.state.tenant = body.tenant
     ids = [item.decision_id for item in body.items]
@@ -133,51 +131,6 @@ async def reward_batch(body: RewardBatch, request: Request, here: Here, key: Key
         else:
             items.append(Rewarded(decision_id=decision_id, **_answer(rewarded).model_dump()))
     return Rewards(items=items)
-
-
-async def _all_wanted(
-    here: Context,
-    tenant: Tenant,
-    ids: Sequence[str],
-    items: Sequence[SelectItem],
-    *,
-    places: Iterable[str],
-    now_ms: int,
-) -> list[Wanted]:
-    """What is asked for in the store's terms; refused only by what the tenant is now."""
-    contexts = [item.context for item in items]
-    scales = await scales_of(here, tenant, contexts, now_ms=now_ms)
-    try:
-        return [
-            _wanted(tenant, item, decision_id, scale=scale, where=where)
-            for decision_id, item, where, scale in zip(ids, items, places, scales, strict=False)
-        ]
-    except Invalid:
-        await here.confirm(tenant)
-        raise
-
-
-def _wanted(
-    tenant: Tenant, item: SelectItem, decision_id: str, *, scale: Scale, where: str
-) -> Wanted:
-    try:
-        # -0.0 is a legal way to write 0; elsewhere it would be another context.
-        context = item.context + 0.0
-        x = scale(context)
-    except OutsideScale as error:
-        raise Invalid(f"{where}context", str(error)) from error
-    eligible = None
-    if item.eligible is not None:
-        unknown = next((arm for arm in item.eligible if arm not in tenant.arms), None)
-        if unknown is not None:
-            raise Invalid(
-                f"{where}eligible",
-                f"There is no arm '{unknown}'; see GET /tenants/{tenant.name}/arms.",
-            )
-        named = {tenant.arms[arm] for arm in item.eligible}
-        eligible = sorted(arm for arm in named if tenant.arm_states[arm] == LIVE)
-    raw = None if isinstance(scale, Unit) else context
-    return Wanted(decision_id=decision_id, x=x, raw=raw, eligible=eligible, n=item.n)
 
 
 def _selection(tenant: Tenant, wanted: Wanted, selected: store.Selected) -> Selection:
@@ -200,11 +153,14 @@ def _selection(tenant: Tenant, wanted: Wanted, selected: store.Selected) -> Sele
     return Selection(**told(first), ranking=ranking)
 
 
-def _not_chosen(decision_id: str, selected: store.Selected) -> Conflict | None:
+def _not_chosen(asked: Asked, selected: store.Selected) -> Conflict | Invalid | None:
+    if misfit := asked.refusal(selected):
+        return misfit
     match selected.status:
         case "conflict":
             return Conflict(
-                f"The decision '{decision_id}' was made for another context; use a new id."
+                f"The decision '{asked.wanted.decision_id}' was made for another context; use a "
+                "new id."
             )
         case "none_eligible":
             return Conflict(

@@ -139,16 +139,46 @@ def test_a_late_item_is_told_so(service: Service) -> None:
     assert (late["status"], late["problem"]["status"]) == ("late", 410)
 
 
-def test_an_invalid_item_is_named_and_nothing_is_taken(
+LINEAR = {"kind": "linear", "low": 0.0, "high": 10.0}
+
+
+@pytest.mark.parametrize(
+    "config, misfit, told",
+    [
+        ({}, {"context": 1.5}, "context: "),
+        ({"context_scale": LINEAR | {"outside": "refuse"}}, {"context": 11.0}, "context: "),
+        ({"context_scale": {"kind": "auto"}}, {"context": 1, "eligible": ["gone"]}, "'gone'"),
+        ({}, {"context": 0.5, "eligible": ["0", "gone"]}, "eligible: There is no arm 'gone'"),
+    ],
+)
+def test_an_item_that_does_not_fit_the_tenant_is_invalid_and_the_others_are_taken(
+    service: Service, config: dict[str, Any], misfit: dict[str, Any], told: str
+) -> None:
+    """It is told what it would be told alone; a twin without it goes the same way."""
+    tenant, twin = create(service, **config), create(service, **config)
+    others = [{"context": x, "n": 2} for x in (0.5, 0.25, 1.0)]
+    first, invalid, *rest = selects(service, tenant, others[0], misfit, *others[1:])
+    assert [one["status"] for one in (first, *rest)] == ["selected"] * 3
+    for one, other in zip((first, *rest), selects(service, twin, *others), strict=True):
+        for name in ("arm", "ball", "phase", "mapped_context"):
+            assert one[name] == other[name]
+    assert (invalid["status"], invalid["problem"]["status"]) == ("invalid", 422)
+    assert told in invalid["problem"]["detail"]
+    alone = call(service, "POST", "/select", {"tenant": tenant, **misfit})
+    assert_problem(alone, 422, invalid["problem"]["detail"])
+    assert_problem(reward(service, tenant, invalid["decision_id"]), 404)
+    counters = call(service, "GET", f"/tenants/{tenant}").json()["counters"]
+    assert counters["trials_flagged"] == 6
+
+
+def test_an_item_of_another_form_is_named_and_nothing_is_taken(
     service: Service, raw: "redis.Redis"
 ) -> None:
     tenant = create(service)
     before = content_of(raw)
-    body = {"tenant": tenant, "items": [{"context": 0.5}, {"context": 1.5}]}
+    body = {"tenant": tenant, "items": [{"context": 0.5}, {"context": "high"}]}
     assert_problem(call(service, "POST", "/select/batch", body), 422, "items.1.context")
     assert content_of(raw) == before
-    counters = call(service, "GET", f"/tenants/{tenant}").json()["counters"]
-    assert counters["trials_flagged"] == 0
 
 
 def test_a_batch_is_one_round_trip(service: Service, raw: "redis.Redis") -> None:

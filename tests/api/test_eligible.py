@@ -174,12 +174,29 @@ def test_an_unknown_arm_is_refused_and_nothing_is_taken(service: Service) -> Non
     tenant = create(service)
     assert_problem(select(service, tenant, eligible=["0", "none"]), 422, "eligible", "'none'")
     assert_problem(select(service, tenant, eligible=["é" * 128]), 422, "eligible", "arms")
-    items = [{"context": 0.5}, {"context": 0.5, "eligible": ["1", "gone"]}]
-    body = {"tenant": tenant, "items": items}
-    answer = call(service, "POST", "/select/batch", body)
-    assert_problem(answer, 422, "items.1.eligible", "'gone'")
+    assert_problem(select(service, tenant, eligible=[]), 422, "eligible")
     counters = call(service, "GET", f"/tenants/{tenant}").json()["counters"]
     assert counters["trials_active"] + counters["trials_flagged"] == 0
+
+
+@pytest.mark.parametrize("scale", ["unit", "auto"])
+@pytest.mark.parametrize("kind", TENANTS)
+def test_a_repeat_gets_the_first_answer_though_an_arm_it_names_was_retired(
+    service: Service, twin: Service, kind: str, scale: str
+) -> None:
+    """Alone and in a batch; a new decision with that arm is refused, and so is another context."""
+    tenant = create(service, **TENANTS[kind], context_scale={"kind": scale})
+    wanted: dict[str, Any] = {"decision_id": "mine", "n": 2, "eligible": ["1", "2", "5"]}
+    first = select(service, tenant, 0.3, **wanted).json()
+    for arm in ("1", "5"):
+        assert call(twin, "DELETE", f"/tenants/{tenant}/arms/{arm}").status_code == 204
+    assert select(service, tenant, 0.3, **wanted).json() == first
+    item = {"context": 0.3, **wanted}
+    again, new = batch(service, tenant, item, item | {"decision_id": "new"})
+    assert again == first | {"status": "selected"}
+    assert (new["status"], new["problem"]["status"]) == ("invalid", 422)
+    assert_problem(select(service, tenant, 0.3, **wanted | {"decision_id": "new"}), 422, "'1'")
+    assert_problem(select(service, tenant, 0.4, **wanted), 422, "'1'")
 
 
 @pytest.mark.parametrize("kind", TENANTS)

@@ -20,7 +20,8 @@ class Trips:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pipelines = self.single = 0
-        execute, command = Pipeline.execute, Redis.execute_command
+        execute: Any = Pipeline.execute
+        command: Any = Redis.execute_command
 
         async def counted_execute(pipeline: Any, *args: Any, **more: Any) -> Any:
             self.pipelines += 1
