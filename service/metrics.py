@@ -6,7 +6,7 @@ itself. The metrics of the tenants are in `state_metrics.py`.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from service.families import Family
 from service.slots import FOLDER_VARIABLE, living_workers, resident_bytes, take_slot
 
 STORE_FAILURES = ("timeout", "refused", "unreachable")
@@ -100,7 +101,7 @@ class ProcessMetrics:
         """A call of the store failed."""
         self._store_errors.labels(kind).inc()
 
-    def page(self, state: Sequence[Metric], *, accept: str) -> tuple[bytes, str]:
+    def page(self, state: Iterable[Family], *, accept: str) -> tuple[bytes, str]:
         """All metrics in a format that the caller accepts, and the format's name."""
         registry = CollectorRegistry()
         if self._folder is None:
@@ -109,12 +110,13 @@ class ProcessMetrics:
             self._folder.mkdir(mode=0o700, exist_ok=True)  # someone may have removed it
             MultiProcessCollector(registry, path=str(self._folder))  # type: ignore[no-untyped-call]
         registry.register(_Given(self._workers))
-        registry.register(_Given(lambda: state))
         try:
             encode, content_type = choose_encoder(accept)
         except (TypeError, ValueError):  # a version that is none
             encode, content_type = choose_encoder("")
-        return encode(registry), content_type
+        openmetrics = content_type.startswith("application/openmetrics-text")
+        of_state = "".join(family.text(openmetrics=openmetrics) for family in state)
+        return of_state.encode() + encode(registry), content_type
 
     def _workers(self) -> Iterable[Metric]:
         pids = {0: os.getpid()} if self._folder is None else living_workers(self._folder)

@@ -6,9 +6,9 @@ Every service on one store shows the same: combine several with `max`, never wit
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-
+from service.families import Family
 from service.store import ServerState, TenantStats
 
 OTHER = "other"
@@ -26,39 +26,40 @@ _OUTCOMES = (
 )
 
 
-def store_metrics(server: ServerState | None) -> Iterator[Metric]:
+def store_metrics(server: ServerState | None) -> Iterator[Family]:
     """How the store is doing; `None` when it does not answer."""
-    yield GaugeMetricFamily(
+    yield _gauge(
         "zooming_store_up",
         "1 if the store answered at this scrape; if not, all metrics of tenants are missing.",
-        value=float(server is not None),
+        float(server is not None),
     )
     if server is None:
         return
-    yield GaugeMetricFamily(
-        "zooming_store_memory_bytes", "Memory that the store uses.", value=server.memory_bytes
-    )
-    yield GaugeMetricFamily(
+    yield _gauge("zooming_store_memory_bytes", "Memory that the store uses.", server.memory_bytes)
+    yield _gauge(
         "zooming_store_memory_limit_bytes",
         "The store's maxmemory, or its host's memory if it has no limit.",
-        value=server.memory_limit_bytes,
+        server.memory_limit_bytes,
     )
-    durability = GaugeMetricFamily(
+    yield _gauge(
         "zooming_store_durability",
         "When the store has its writes on disk: always, everysec, no, off (never) or unknown.",
-        labels=["mode"],
+        1,
+        labels=f'mode="{server.durability}"',
     )
-    durability.add_metric([server.durability], 1)
-    yield durability
 
 
-def tenant_metrics(tenants: Sequence[TenantStats], *, most: int) -> Iterator[Metric]:
+def _gauge(name: str, text: str, value: float, *, labels: str = "") -> Family:
+    return Family("gauge", name, text, [(labels, value)])
+
+
+def tenant_metrics(tenants: Sequence[TenantStats], *, most: int) -> Iterator[Family]:
     """Of the `most` oldest tenants each by itself, of the rest the sum.
 
     The oldest, since a choice by traffic would change, and each change would look like a reset of
     the counters of both who comes and who goes.
     """
-    yield GaugeMetricFamily("zooming_tenants", "How many tenants there are.", value=len(tenants))
+    yield _gauge("zooming_tenants", "How many tenants there are.", len(tenants))
     by_age = sorted(tenants, key=lambda stats: (stats.created_at_ms, stats.tenant))
     shown = {stats.tenant: stats for stats in by_age[:most]}
     rest = by_age[most:]
@@ -97,102 +98,103 @@ def combined(tenants: Sequence[TenantStats]) -> TenantStats:
 
 
 @dataclass(frozen=True)
-class _Family:
+class _OfTenants:
     """A metric of tenants, and how it is read from what is known of one."""
 
-    make: type[CounterMetricFamily] | type[GaugeMetricFamily]
+    kind: Literal["counter", "gauge"]
     name: str
     help: str
-    values: Callable[[TenantStats], Mapping[str, float]]  # by the second label's value
-    label: str = ""  # the second label, if there is one
+    values: Callable[[TenantStats], Mapping[str, float]]  # by the other label's value
+    label: str = ""  # besides the tenant, if there is one
 
-    def of(self, shown: Mapping[str, TenantStats]) -> Metric:
+    def of(self, shown: Mapping[str, TenantStats]) -> Family:
         """The metric of all tenants that are shown."""
-        labels = ["tenant", self.label] if self.label else ["tenant"]
-        metric = self.make(self.name, self.help, labels=labels)
+        return Family(self.kind, self.name, self.help, self._series(shown))
+
+    def _series(self, shown: Mapping[str, TenantStats]) -> Iterator[tuple[str, float]]:
         for tenant, stats in shown.items():
             for label, value in self.values(stats).items():
-                metric.add_metric([tenant, label] if self.label else [tenant], value)
-        return metric
+                other = f'{self.label}="{label}",' if self.label else ""
+                yield f'{other}tenant="{tenant}"', value
 
 
 _FAMILIES = (
-    _Family(
-        CounterMetricFamily,
+    _OfTenants(
+        "counter",
         "zooming_trials",
         "Selects answered, by the phase of the ball that was played.",
         lambda stats: {phase: stats.counters[f"trials_{phase}"] for phase in _TRIALS},
         "phase",
     ),
-    _Family(
-        CounterMetricFamily,
+    _OfTenants(
+        "counter",
         "zooming_rewards",
         "Rewards received: applied; duplicate (the same again); conflict (another value); late "
         "(after the window); unknown (no such decision).",
         lambda stats: {outcome: stats.counters[f"rewards_{outcome}"] for outcome in _OUTCOMES},
         "outcome",
     ),
-    _Family(
-        CounterMetricFamily,
+    _OfTenants(
+        "counter",
         "zooming_splits",
         "Balls that were split.",
         lambda stats: {"": stats.counters["splits"]},
     ),
-    _Family(
-        GaugeMetricFamily,
+    _OfTenants(
+        "gauge",
         "zooming_balls",
         "Balls of the partition, by phase.",
         lambda stats: {phase: stats.counters[phase] for phase in _PHASES},
         "phase",
     ),
-    _Family(
-        GaugeMetricFamily,
+    _OfTenants(
+        "gauge",
         "zooming_clusters",
         "Active balls, each a cluster of arms, by depth of their interval.",
         lambda stats: {str(depth): number for depth, number in sorted(stats.clusters.items())},
         "depth",
     ),
-    _Family(
-        GaugeMetricFamily,
+    _OfTenants(
+        "gauge",
         "zooming_decisions",
         "Decisions that are remembered: open (a reward is awaited), rewarded, defaulted, "
         "censored, expired (none came). Right to within 1/120 of window and retention.",
         lambda stats: stats.decisions,
         "state",
     ),
-    _Family(
-        GaugeMetricFamily,
+    _OfTenants(
+        "gauge",
         "zooming_partition_depth",
         "Depth of the finest context interval.",
         lambda stats: {"": stats.counters["depth"]},
     ),
-    _Family(
-        GaugeMetricFamily,
+    _OfTenants(
+        "gauge",
         "zooming_suff_data_ratio",
         "Share of the samples that flagged balls need that has come in; 1 if none is flagged.",
         lambda stats: {"": stats.suff_data_ratio},
     ),
-    _Family(
-        GaugeMetricFamily,
+    _OfTenants(
+        "gauge",
         "zooming_flagged_age_seconds",
         "Age of the ball that has been flagged for longest; 0 if none is.",
         lambda stats: {"": stats.flagged_age_ms / 1000},
     ),
-    _Family(
-        GaugeMetricFamily,
+    _OfTenants(
+        "gauge",
         "zooming_reward_sum",
         "Sum of the rewards applied.",
         lambda stats: {"": stats.reward_sum},
     ),
-    _Family(
-        GaugeMetricFamily,
+    _OfTenants(
+        "gauge",
         "zooming_regret_upper",
         "Sum over rewarded decisions of (1 if flagged, else UCB or 1 if less) - reward: up to "
         "noise no less than the regret, while the assumptions hold.",
         lambda stats: {"": stats.regret_upper},
     ),
-    _Family(
-        GaugeMetricFamily,
+    _OfTenants(
+        "gauge",
         "zooming_regret_estimate",
         "Sum over rewarded decisions of (best mean of a ball at the context) - reward: an estimate "
         "of the regret, no bound.",

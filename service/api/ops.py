@@ -1,14 +1,16 @@
 """What operators look at: probes and metrics."""
 
 import asyncio
+from collections.abc import Iterable
+from itertools import chain
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
-from prometheus_client.core import Metric
 
 from service.api.context import Context, Here, Key, clock_ms
 from service.api.problems import responses
 from service.errors import StoreUnavailable
+from service.families import Family
 from service.state_metrics import store_metrics, tenant_metrics
 
 router = APIRouter(tags=["ops"])
@@ -44,11 +46,11 @@ async def metrics(request: Request, here: Here, key: Key) -> Response:
     return Response(content, headers={"Content-Type": content_type})
 
 
-async def _state(here: Context) -> list[Metric]:
+async def _state(here: Context) -> Iterable[Family]:
     try:
         server = await here.store.server()
         tenants = await here.store.directory.all_stats(now_ms=clock_ms())
     except StoreUnavailable:
-        return list(store_metrics(None))
+        return store_metrics(None)
     most = here.settings.metrics_tenants
-    return [*store_metrics(server), *tenant_metrics(tenants, most=most)]
+    return chain(store_metrics(server), tenant_metrics(tenants, most=most))
