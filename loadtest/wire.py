@@ -18,8 +18,8 @@ import httptools
 
 # Below the usual limit of 1,024 open files. Requests beyond it wait, and their latency shows it.
 MOST_CONNECTIONS = 900
-# Servers close a connection that was idle for some seconds (uvicorn: 5), and a request that is
-# under way at that moment is lost; so an idle connection is given up before that.
+# What is in front of a service may close a connection that was idle for some seconds, and a
+# request that is under way then is lost; so an idle connection is given up before that.
 IDLE_SECONDS = 2.0
 
 

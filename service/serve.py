@@ -25,6 +25,9 @@ from service.store import Store
 
 REACH_SECONDS = 10
 _DRAIN_SECONDS = 10
+# Longer than proxies and most clients keep an idle connection (nginx and load balancers: 60), so
+# that it is they who close it: a request sent while the server closes is lost. Uvicorn's are 5.
+_IDLE_SECONDS = 75
 _BACKLOG = 2048
 
 
@@ -65,6 +68,7 @@ def _run_workers(settings: Settings, listener: socket.socket) -> None:
         access_log=False,
         log_config=None,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
+        timeout_keep_alive=_IDLE_SECONDS,
     )
     if settings.workers == 1:
         uvicorn.Server(config).run(sockets=[listener])

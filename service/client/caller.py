@@ -11,8 +11,8 @@ from service.client.tries import Retry, Tries
 
 Answer = TypeVar("Answer")
 
-# Servers close a connection that was idle for some seconds (uvicorn: 5), and a request that is
-# under way at that moment is lost; so an idle connection is given up before that.
+# What is in front of a service may close a connection that was idle for some seconds, and a
+# request that is under way then is lost; so an idle connection is given up before that.
 LIMITS = httpx.Limits(max_connections=100, keepalive_expiry=2.0)
 RETRY = Retry()
 TIMEOUT_SECONDS = 10.0

@@ -1,5 +1,6 @@
 """Drives the engine, at store level or over HTTP, beside the learner, one step after the other."""
 
+import itertools
 import json
 import random
 import secrets
@@ -237,8 +238,8 @@ class HttpClient:
 
     @staticmethod
     def _greet(host: HTTPConnection) -> None:
-        for _ in range(20):
-            host.request("GET", "/openapi.json")
+        for _ in range(10):
+            host.request("GET", "/health/ready")
             host.getresponse().read()
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
@@ -262,13 +263,19 @@ def replay_over_http(
     body: Mapping[str, Any],
     *,
     trials: int,
+    splits: int,
     contexts: Callable[[], float],
     reward: Callable[[float, int], float],
 ) -> Any:
-    """Plays the trials on a new tenant and on the learner, and holds the one to the other."""
+    """Plays on a new tenant and on the learner, and holds the one to the other.
+
+    For at least so many trials, and until there were so many splits.
+    """
     name, learner = new_name(), learner_for(body)
     client.call("PUT", f"/tenants/{name}", body)
-    for trial in range(trials):
+    for trial in itertools.count():
+        if trial >= trials and learner.splits >= splits:
+            break
         x = contexts()
         decision = learner.select(x)
         selected = client.call("POST", "/select", {"tenant": name, "context": x})
