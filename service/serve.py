@@ -28,6 +28,9 @@ _DRAIN_SECONDS = 10
 # Longer than proxies and most clients keep an idle connection (nginx and load balancers: 60), so
 # that it is they who close it: a request sent while the server closes is lost. Uvicorn's are 5.
 _IDLE_SECONDS = 75
+# A worker that does not answer its supervisor for so long is replaced. Uvicorn's 5 may pass while
+# one starts on a busy machine, which would be killed for it, again and again.
+_SILENT_SECONDS = 30
 _BACKLOG = 2048
 
 
@@ -69,6 +72,7 @@ def _run_workers(settings: Settings, listener: socket.socket) -> None:
         log_config=None,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         timeout_keep_alive=_IDLE_SECONDS,
+        timeout_worker_healthcheck=_SILENT_SECONDS,
     )
     if settings.workers == 1:
         uvicorn.Server(config).run(sockets=[listener])
