@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,12 @@ import redis
 from service import embedded
 from tests.support.audit import audit
 from tests.support.servers import lasting_store
+
+
+def pytest_configure() -> None:
+    """Ctrl-C must end what tests start, also in a job of a script, where it is ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
