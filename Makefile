@@ -38,6 +38,9 @@ format: setup lua-tools ## format Python and Lua, and fix what ruff can fix
 	$(BIN)/ruff format .
 	node tools/lua/stylua.mjs $(LUA)
 
+# The tests start hundreds of processes: what was compiled once is kept, also where that is off.
+test test-long: export PYTHONDONTWRITEBYTECODE :=
+
 test: setup ## run the tests, without the long ones (ARGS="-k ball" passes flags on)
 	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile $(ARGS)
 

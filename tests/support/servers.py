@@ -23,12 +23,13 @@ START_SECONDS = 60.0
 
 
 def wait_for(condition: Callable[[], Any], *, seconds: float = 20.0, what: str = "") -> Any:
-    """The condition's value as soon as it is true."""
-    deadline = time.monotonic() + seconds
+    """The condition's value as soon as it is true; asking takes time, so it is asked ever less often."""
+    started, pause = time.monotonic(), 0.01
     while not (value := condition()):
-        if time.monotonic() > deadline:
+        if time.monotonic() > started + seconds:
             raise AssertionError(f"{what or condition} did not come about in {seconds} s")
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(1.2 * pause, 0.1)
     return value
 
 
