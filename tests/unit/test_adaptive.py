@@ -205,7 +205,7 @@ def test_the_slope_is_learned(arms: int, noise: float, told: bool) -> None:
     steep = finite_types(arms, types=min(arms, 10), noise=noise, lipschitz=8.0, seed=3)
     for environment, least, most in ((steep, 2.0, 16.0), (zigzag(arms, noise=noise), 1.0, 1.5)):
         made = learner(arms=arms, noise=noise if told else "auto")
-        played(made, environment, 4000)
+        played(made, environment, 2000)
         assert least <= made.model.lipschitz <= most
 
 
