@@ -23,7 +23,7 @@ START_SECONDS = 60.0
 
 
 def wait_for(condition: Callable[[], Any], *, seconds: float = 20.0, what: str = "") -> Any:
-    """The condition's value as soon as it is true; asking takes time, so it is asked ever less often."""
+    """The condition's value as soon as it is true; it is asked ever less often."""
     started, pause = time.monotonic(), 0.01
     while not (value := condition()):
         if time.monotonic() > started + seconds:
