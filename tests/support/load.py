@@ -33,6 +33,7 @@ BUSY: dict[str, Any] = {
 }
 PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = 0.02
+THOUGHT_SECONDS = 0.005  # of a client after each trial, so that others get something done
 BROKEN = 0  # stands among the statuses for a connection that broke
 
 
@@ -197,6 +198,7 @@ class Load:
                 trial = Trial(tenant, x, selection, reward)
                 client.insist("/reward", trial.reward_body)
                 self.trials.append(trial)
+                time.sleep(THOUGHT_SECONDS)
         except BaseException as error:  # noqa: BLE001 - it is raised in the test's own thread
             self._failure = error
         finally:
