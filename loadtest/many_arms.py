@@ -18,17 +18,19 @@ from service.store import PAUSED, RETIRED, Store, Tenant, Wanted, new_decision_i
 ARMS = 10_000
 PLAYED = 500
 CHANGED = 20
+NO_SIMILARITY: dict[str, Any] = {
+    "preset": "simulation",
+    "noise": 0.1,
+    "horizon": 100_000,
+    "similarity": {"kind": "none"},
+}
 PRESETS: dict[str, dict[str, Any]] = {
     "adaptive": {"noise": 0.1, "horizon": 100_000},
-    "simulation, no similarity": {
-        "preset": "simulation",
-        "noise": 0.1,
-        "horizon": 100_000,
-        "similarity": {"kind": "none"},
-    },
+    "simulation, no similarity": NO_SIMILARITY,
+    "the same, exploration floor 0.5": NO_SIMILARITY | {"exploration_floor": 0.5},
 }
 # How many arms are eligible (none: all), and how many are wanted.
-SELECTS = ((0, 1), (0, 10), (10, 1), (100, 1), (1000, 1), (1000, 10))
+SELECTS = ((0, 1), (0, 10), (0, 50), (10, 1), (100, 1), (1000, 1), (1000, 10), (1000, 50))
 
 
 async def bench_many_arms(store: Store) -> None:

@@ -1,7 +1,7 @@
 """Arms are chosen with just the probabilities that the answers tell.
 
-Where the best arm stays the same whatever is selected, the probability of every answer is computed
-here anew, and held against what was told (exactly) and how often it came (by a chi-square test).
+Where it is known which arm is the best one, the probability of every answer is computed here anew,
+and held against what was told (exactly) and how often it came (by a chi-square test).
 Everywhere, the sum of 1 / propensity is on average the number of arms. The generator is seeded, so
 the bounds, which a right service would miss once in a million times, are never missed by chance.
 """
@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from service.store import PAUSED, Selected, Wanted, new_decision_id
+from service.store import PAUSED, Selected, Wanted, keys, new_decision_id
+from service.store.records import BallRecord
 from tests.support.engine import Engine, engine
 
 ARMS, X = 5, 0.3
@@ -54,9 +55,9 @@ async def teach(made: Engine) -> None:
         await made.reward(played.decision_id, 1 - place / ARMS)
 
 
-def probability(ranking: Sequence[int], playable: Sequence[int], h: float, f: float) -> float:
+def probability(ranking: Sequence[int], best_first: Sequence[int], h: float, f: float) -> float:
     """How likely the ranking is, for a holdout of h and a floor of f."""
-    left = [arm for arm in ORDER if arm in playable]
+    left = list(best_first)
     uniform = by_rule = 1.0
     for arm in ranking:
         uniform /= len(left)
@@ -97,7 +98,7 @@ def test_frequencies(
 ) -> None:
     """Of each arm, or each ranking."""
     random.seed(f"{trials} {n} {h} {f}")
-    playable = [arm for arm in eligible or range(ARMS) if arm not in paused]
+    playable = [arm for arm in ORDER if arm in (eligible or ORDER) and arm not in paused]
 
     async def run() -> list[Selected]:
         async with engine(store_url, STILL) as made:
@@ -109,7 +110,7 @@ def test_frequencies(
             )
             await made.refresh()
             before = await made.store.partition(made.tenant)
-            wanted = {"x": X, "n": n, "eligible": playable if eligible else None}
+            wanted = {"x": X, "n": n, "eligible": sorted(playable) if eligible else None}
             found = await selected(made, [wanted] * trials)
             assert await made.store.partition(made.tenant) == before, "the state is not still"
             return found
@@ -118,17 +119,55 @@ def test_frequencies(
         (tuple(c.arm for c in answer.choices), tuple(c.propensity for c in answer.choices))
         for answer in asyncio.run(run())
     )
+    check(answers, playable, n=n, h=h, f=f)
+
+
+# A ball of three arms: its number, and the tenant that has it at the context.
+SHARED: dict[str, tuple[int, dict[str, Any]]] = {
+    "active": (1, {"similarity": {"kind": "features", "features": [[0.0]] * 3}}),
+    "flagged": (0, {"similarity": {"kind": "learned"}, "neighbours": 10**6}),
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+@pytest.mark.parametrize("n", [2, 3])
+def test_frequencies_in_a_ball_of_several_arms(store_url: str, raw: Any, kind: str, n: int) -> None:
+    """They take turns, so all is counted from the arm whose turn it is; holdouts do not move it."""
+    random.seed(f"{kind} {n}")
+    ball, config = SHARED[kind]
+    body = STILL | config | {"arms": 3, "holdout": 0.5, "exploration_floor": 0.5}
+
+    async def run() -> Counter[tuple[Any, Any]]:
+        answers: Counter[tuple[Any, Any]] = Counter()
+        async with engine(store_url, body) as made:
+            for _ in range(1200):
+                record = raw.hget(keys.derived(made.tenant.base, "balls"), ball)
+                turn = BallRecord.unpack(record).cursor
+                (answer,) = await selected(made, [{"x": X, "n": n}])
+                assert {choice.ball for choice in answer.choices} == {ball}
+                ranking = tuple((choice.arm - turn) % 3 for choice in answer.choices)
+                answers[ranking, tuple(choice.propensity for choice in answer.choices)] += 1
+        return answers
+
+    check(asyncio.run(run()), range(3), n=n, h=0.5, f=0.5)
+
+
+def check(
+    answers: Counter[tuple[Any, Any]], best_first: Sequence[int], *, n: int, h: float, f: float
+) -> None:
+    """How often each ranking came, and what was told of it, against the truth."""
     counts = Counter({ranking: count for (ranking, _), count in answers.items()})
+    trials = counts.total()
     assert len(counts) == len(answers), "the same ranking was told another propensity"
     for ranking, told in answers:
         for place in range(1, len(ranking) + 1):
-            truth = probability(ranking[:place], playable, h, f)
+            truth = probability(ranking[:place], best_first, h, f)
             assert math.prod(told[:place]) == pytest.approx(truth, rel=1e-12)
 
-    places = min(n, len(playable))
+    places = min(n, len(best_first))
     expected = {
-        ranking: probability(ranking, playable, h, f) * trials
-        for ranking in itertools.permutations(playable, places)
+        ranking: probability(ranking, best_first, h, f) * trials
+        for ranking in itertools.permutations(best_first, places)
     }
     assert sum(expected.values()) == pytest.approx(trials)
     assert counts.keys() <= {ranking for ranking, count in expected.items() if count}

@@ -27,8 +27,8 @@
 -- Returns  {"selected", issued at in ms, context of the decisions in 17 digits, ball due for a
 --          split or "", then for each decision arm, ball, phase, propensity in 17 digits}
 --          {"conflict"} {"none_eligible"} {"stale"} {"frozen"} {"unknown_tenant"}
--- Cost     O(depth + log balls); with eligible or paused arms O(arms named · depth), or O(balls
---          that are passed by); all for each arm wanted
+-- Cost     O(depth + log balls) for each arm wanted; with eligible or paused arms also, once,
+--          O(arms named · depth) or O(balls that are passed by)
 local tenant_key = KEYS[1]
 local revision = ARGV[1]
 local id = ARGV[2]
@@ -81,20 +81,15 @@ end
 local allowed = catalogue.allowed(t, eligible, wanted)
 local draw = { ways = ways, arms = drawn, held = holdout_share, floor = floor, of = playable }
 
-for place = 1, math.min(wanted, playable) do
-  local d = lottery.choose(t, x, allowed, draw, place, now)
-  if not d then
-    break
-  end
+for place, d in ipairs(lottery.rank(t, x, allowed, draw, now)) do
   if not d.holdout then
-    rule.play(t, d)
+    rule.play(t, d, now)
   end
   d.id, d.at, d.raw = id_of(place), now, raw
   decision.open(t, d, hint)
   ledger.issued(t, d)
   journal.decision(t, now, "selected", d)
   tenant.count(tenant_key, "trials_" .. (d.holdout and "holdout" or ball.PHASE[d.phase]), 1)
-  catalogue.take(allowed, d.arm)
   reply[DUE] = d.due and d.ball or reply[DUE]
   tell(d)
 end

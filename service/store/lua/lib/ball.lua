@@ -71,6 +71,12 @@ function ball.arm_at(base, b, position)
   return (struct.unpack("<I4", packed))
 end
 
+-- All its arms, packed. They never change, and are asked for again in a ranking.
+local function packed_arms(base, b)
+  b.packed = b.packed or redis.call("GET", key.arms(base, b.id))
+  return b.packed
+end
+
 -- The first position, from this one on and then from the beginning, whose arm is wanted; and the
 -- arm. nil if there is none.
 function ball.first_from(base, b, start, wanted)
@@ -78,7 +84,7 @@ function ball.first_from(base, b, start, wanted)
   if wanted(arm, start) then
     return start, arm
   end
-  local arms = b.arms > 1 and redis.call("GET", key.arms(base, b.id))
+  local arms = b.arms > 1 and packed_arms(base, b)
   for step = 1, b.arms - 1 do
     local position = (start + step) % b.arms
     arm = struct.unpack("<I4", arms, 4 * position + 1)
@@ -151,7 +157,7 @@ function ball.first_allowed(base, b, start, allowed, wanted)
       return allowed.has(arm) and (not wanted or wanted(position))
     end)
   end
-  local packed = redis.call("GET", key.arms(base, b.id))
+  local packed = packed_arms(base, b)
   local position, arm = first_listed(b, packed, start, allowed.arms, is_wanted)
   if position then
     return position, arm

@@ -13,7 +13,7 @@ end
 
 -- What is chosen in this place of a ranking; nil if there is none left. `draw.held` is how likely
 -- all of it is of the holdout, by the arms in the places before.
-function lottery.choose(t, x, allowed, draw, place, now)
+local function choose(t, x, allowed, draw, place, now)
   local best = rule.choose(t, x, allowed, now)
   if not best then
     return nil
@@ -24,7 +24,6 @@ function lottery.choose(t, x, allowed, draw, place, now)
     if arm ~= best.arm then
       d = rule.choose(t, x, catalogue.only(t, arm), now)
       d.bound, d.best_mean = best.bound, best.best_mean
-      allowed.looked_up = nil -- the records of balls, of which one is about to change
     end
     d.explored, d.holdout = way == "u", way == "h"
   end
@@ -33,4 +32,23 @@ function lottery.choose(t, x, allowed, draw, place, now)
   d.propensity = draw.held / left + (1 - draw.held) * by_rule
   draw.held = draw.held / left / d.propensity
   return d
+end
+
+-- What is chosen in each place, best first. Nothing is played before all are chosen: else what is
+-- best in a place would depend on whether those above it are of the holdout, which is not played,
+-- and no propensity could be told.
+function lottery.rank(t, x, allowed, draw, now)
+  local chosen, records = {}, {}
+  for place = 1, math.min(allowed.wanted, draw.of) do
+    local d = choose(t, x, allowed, draw, place, now)
+    if not d then
+      break
+    end
+    -- When they are played, each shall find what the one before has left.
+    records[d.ball] = records[d.ball] or d.record
+    d.record, d.model = records[d.ball], place > 1 and chosen[1].model or d.model
+    catalogue.take(allowed, d.arm)
+    chosen[place] = d
+  end
+  return chosen
 end

@@ -20,7 +20,6 @@ function zooming.choose(t, x, allowed, now)
   local d = { ball = b.id, phase = b.phase, x = x, best_mean = best_mean, record = b }
   d.ucb, d.runner, d.runner_ucb, d.bound = 0 / 0, 0, 0 / 0, 1
   if b.phase == ball.FLAGGED then
-    -- As it is met: when this select sets the last arm aside, its reward may still complete it.
     d.due = flagged.due(t, b, now)
     d.position, d.arm, d.asked = flagged.pick(t, b, allowed)
   else
@@ -35,9 +34,11 @@ function zooming.choose(t, x, allowed, now)
 end
 
 -- Plays what was chosen.
-function zooming.play(t, d)
+function zooming.play(t, d, now)
   local b = d.record
   if b.phase == ball.FLAGGED then
+    -- As it is met: when this play sets the last arm aside, its reward may still complete it.
+    d.due = flagged.due(t, b, now)
     flagged.issue(t, b, d)
   else
     b.cursor = (d.position + 1) % b.arms
