@@ -35,7 +35,16 @@ TENANTS = 200
 VARIANTS: dict[str, dict[str, Any]] = {
     "by chance": {"exploration_floor": 0.1},
     "context mapped": {"context_scale": {"kind": "linear", "low": 0.0, "high": 1.0}},
+    "both": {
+        "exploration_floor": 0.1,
+        "context_scale": {"kind": "linear", "low": 0.0, "high": 1.0},
+    },
     "logged": {"log_entries": 10**6},
+}
+NEW_TENANTS: dict[str, dict[str, Any]] = {
+    "adaptive": {"preset": "adaptive", "similarity": None},
+    "simulation": {"similarity": {"kind": "learned"}},
+    "simulation, no similarity": {},
 }
 PROXY_MARKS = (1_000, 3_000, 10_000, 30_000, 100_000)
 PROXY_SEEDS = 3
@@ -91,6 +100,7 @@ async def _bench_store(url: str) -> None:
     store, arms = Store(url), 10_000
     try:
         small = await _new_tenant(store, "small", arms=2)
+        await _bytes_a_decision(store, small, rate=2000, own_ids=True)  # its scripts stay
         for rate in (1000, 100, 10, 1):
             taken, own = [
                 await _bytes_a_decision(store, small, rate=rate, own_ids=own_ids)
@@ -104,12 +114,13 @@ async def _bench_store(url: str) -> None:
             variant = await _new_tenant(store, what.replace(" ", "-"), arms=2, **config)
             taken = await _bytes_a_decision(store, variant, rate=100, own_ids=False)
             print(f"the same, at 100 a second, {what:<17}{taken:4.0f} bytes")
-        print(f"once closed and forgotten      {await _bytes_left(store):4.0f} bytes")
-        empty = (await store.server()).memory_bytes
-        for number in range(TENANTS):
-            await _new_tenant(store, f"tenant-{number}", arms=50)
-        used = (await store.server()).memory_bytes
-        print(f"a new tenant of 50 arms        {(used - empty) / TENANTS:4.0f} bytes")
+        passing = await _new_tenant(store, "passing", arms=2)
+        await _bytes_left(store, passing, rate=99)  # for the first time: its scripts stay
+        left = await _bytes_left(store, passing, rate=100)
+        print(f"once closed and forgotten      {left:4.0f} bytes")
+        for number, (what, config) in enumerate(NEW_TENANTS.items()):
+            taken = await _bytes_a_tenant(store, f"tenant-{number}", config)
+            print(f"a new tenant of 50 arms, {what:<26}{taken:6.0f} bytes")
         empty, started = (await store.server()).memory_bytes, time.perf_counter()
         large = await _new_tenant(store, "large", arms=arms)
         seconds, used = time.perf_counter() - started, (await store.server()).memory_bytes
@@ -139,6 +150,7 @@ async def _new_tenant(store: Store, name: str, *, arms: int, **more: Any) -> Ten
         "similarity": {"kind": "none"},
         **more,
     }
+    config = {name: value for name, value in config.items() if value is not None}
     settings = TenantConfig.model_validate(config).settings()
     tenant, _ = await store.directory.create(
         name, body_digest="", settings=settings, key_hash="", now_ms=0
@@ -160,16 +172,23 @@ async def _bytes_a_decision(store: Store, tenant: Tenant, *, rate: int, own_ids:
     return ((await store.server()).memory_bytes - before) / DECISIONS
 
 
-async def _bytes_left(store: Store) -> float:
+async def _bytes_left(store: Store, tenant: Tenant, *, rate: int) -> float:
     """What a decision leaves behind."""
-    tenant = await _new_tenant(store, "passing", arms=2)
     before = (await store.server()).memory_bytes
-    await _bytes_a_decision(store, tenant, rate=100, own_ids=False)
+    await _bytes_a_decision(store, tenant, rate=rate, own_ids=False)
     more, slot, cursor = True, "", "0"
     while more:
         closed = await store.decisions.close(tenant, now_ms=2**42, slot=slot, cursor=cursor)
         more, slot, cursor = closed.more, closed.slot, closed.cursor
     return ((await store.server()).memory_bytes - before) / DECISIONS
+
+
+async def _bytes_a_tenant(store: Store, name: str, config: dict[str, Any]) -> float:
+    await _new_tenant(store, name, arms=50, **config)  # its scripts stay
+    before = (await store.server()).memory_bytes
+    for number in range(TENANTS):
+        await _new_tenant(store, f"{name}-{number}", arms=50, **config)
+    return ((await store.server()).memory_bytes - before) / TENANTS
 
 
 def _bench_sub_partition() -> None:

@@ -168,6 +168,9 @@ class PrivateStore:
             # follows; append_only.py tells the two apart.
             "aof-load-truncated": "no",
             "maxmemory-policy": "noeviction",
+            # A decision with everything in it has 71 bytes; a hash with longer values takes twice
+            # the memory.
+            "hash-max-listpack-value": "72",
         }
         with self._log.open("ab") as log:
             self._log_start = log.tell()

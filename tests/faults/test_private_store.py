@@ -116,6 +116,7 @@ def test_settings_are_in_force(data: Path) -> None:
         "save": "",
         "maxmemory": "0",
         "maxmemory-policy": "noeviction",
+        "hash-max-listpack-value": "72",
         "unixsocketperm": "700",
         "dir": str(data),
     }

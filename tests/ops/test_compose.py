@@ -216,6 +216,7 @@ def test_valkey_loses_nothing_and_evicts_nothing(services: dict[str, dict[str, A
     assert flags["--appendonly"] == "yes"
     assert flags["--appendfsync"] == "always"
     assert flags["--maxmemory-policy"] == "noeviction"
+    assert int(flags["--hash-max-listpack-value"]) >= 71  # a decision with everything in it
     # A rewrite of the append-only file may take as much again.
     limit = {"1g": 1024}[services["valkey"]["mem_limit"]]
     assert 2 * int(flags["--maxmemory"].removesuffix("mb")) <= limit
