@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from service.api.schemas import ArmName, Ball, Problem, Reward, TenantName
 from service.api.strict import Number, Strict
@@ -12,6 +13,8 @@ MOST_ITEMS = 1000
 # What keeps a select short, whoever asks for it: it holds up all tenants of the store.
 MOST_RANKED = 50
 MOST_ELIGIBLE = 1000
+# A batch of so many takes a part of a second, and the service's limit for the store is three.
+MOST_DECIDED = 2000
 
 Phase = Literal["active", "flagged"]
 State = Literal["open", "rewarded", "defaulted", "censored", "expired"]
@@ -58,7 +61,23 @@ class SelectBatch(Strict):
     """
 
     tenant: TenantName
-    items: list[SelectItem] = Field(min_length=1, max_length=MOST_ITEMS)
+    items: list[SelectItem] = Field(
+        min_length=1,
+        max_length=MOST_ITEMS,
+        description=f"The sum of their `n` may be {MOST_DECIDED:,}",
+    )
+
+    @field_validator("items")
+    @classmethod
+    def _not_too_many_arms(cls, items: list[SelectItem]) -> list[SelectItem]:
+        wanted = sum(item.n for item in items)
+        if wanted > MOST_DECIDED:
+            raise PydanticCustomError(
+                "too_many_arms",
+                "The items of a batch may want {most} arms in all, not {wanted}: send it in parts",
+                {"most": f"{MOST_DECIDED:,}", "wanted": f"{wanted:,}"},
+            )
+        return items
 
 
 class Choice(BaseModel):

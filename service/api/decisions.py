@@ -64,8 +64,9 @@ async def select(body: SelectRequest, request: Request, here: Here, key: Key) ->
 async def select_batch(body: SelectBatch, request: Request, here: Here, key: Key) -> Selections:
     """Up to 1,000 contexts in one call, each with its own status, in the order given.
 
-    An item that does not fit the tenant is `invalid`, and the others are taken; one that is not of
-    this form, and none is. Repeat it safely by sending ids of your own.
+    All together may want 2,000 arms (the sum of their `n`). An item that does not fit the tenant is
+    `invalid`, and the others are taken; one that is not of this form, and none is. Repeat it safely
+    by sending ids of your own.
     """
     now_ms = clock_ms()
     request.state.tenant = body.tenant

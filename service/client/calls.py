@@ -126,7 +126,7 @@ def reward(tenant: str, *, decision_id: str, reward: float) -> Call[RewardAnswer
 
 
 def select_batch(tenant: str, *, items: Iterable[SelectItem]) -> Call[Selections]:
-    """Up to 1,000 selects in one call; what became of each, in their order."""
+    """Up to 1,000 selects, and 2,000 arms, in one call; what became of each, in their order."""
     body = {"tenant": tenant, "items": [asdict(item) for item in items]}
     return Call(method="POST", path="/select/batch", body=_json(body), read=_as(Selections))
 

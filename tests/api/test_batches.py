@@ -181,6 +181,21 @@ def test_an_item_of_another_form_is_named_and_nothing_is_taken(
     assert content_of(raw) == before
 
 
+def test_a_batch_may_want_so_many_arms_that_it_can_be_answered(
+    service: Service, raw: "redis.Redis"
+) -> None:
+    """2,000 in all; one more is refused at once, and told what to do."""
+    tenant = create(service, arms=60)
+    items = [{"context": number / 40, "n": 50} for number in range(40)]
+    found = selects(service, tenant, *items)
+    assert [len(one["ranking"]) for one in found] == [50] * 40
+    before = content_of(raw)
+    body = {"tenant": tenant, "items": [*items, {"context": 0.5}]}
+    answer = call(service, "POST", "/select/batch", body)
+    assert_problem(answer, 422, "items: ", "2,000 arms in all, not 2,001", "in parts")
+    assert content_of(raw) == before
+
+
 def test_a_batch_is_one_round_trip(service: Service, raw: "redis.Redis") -> None:
     """The server sees one read of the socket for many items, not one for each."""
     tenant = create(service)
