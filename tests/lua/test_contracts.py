@@ -130,7 +130,7 @@ def test_the_steps_touch_just_the_keys_that_their_headers_list(
 
 
 def _touched_kinds(monitor: Any) -> dict[str, set[str]]:
-    by_text = {scripts.compose(step)[-60:]: step for step in scripts.STEPS}
+    by_text = {scripts.compose(step)[-60:].replace("\n", "\\n"): step for step in scripts.STEPS}
     touched: dict[str, set[str]] = defaultdict(set)
     step = ""
     for line in monitor.listen():
@@ -142,10 +142,8 @@ def _touched_kinds(monitor: Any) -> dict[str, set[str]]:
             kinds = re.findall(r"zooming:\{[^}]+\}:\w+:(\w+)", command)
             touched[step].update(kinds)
         elif command.startswith("EVAL "):
-            step = next(
-                name for ending, name in by_text.items() if ending.replace("\n", "\\n") in
-                command.replace('\\"', '"')
-            )  # fmt: skip
+            text = command.replace('\\"', '"')
+            step = next(name for ending, name in by_text.items() if ending in text)
             touched[step].update()
     raise AssertionError("the watch never ended")
 
