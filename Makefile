@@ -38,11 +38,12 @@ format: setup lua-tools ## format Python and Lua, and fix what ruff can fix
 	$(BIN)/ruff format .
 	node tools/lua/stylua.mjs $(LUA)
 
+# Files in order of their names, since the longest have few tests, and those would come last.
 # The tests start hundreds of processes: what was compiled once is kept, also where that is off.
 test test-long: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup ## run the tests, without the long ones (ARGS="-k ball" passes flags on)
-	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-long: setup ## run the long tests only
 	$(BIN)/python -m pytest -m long $(ARGS)
