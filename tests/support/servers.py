@@ -118,20 +118,17 @@ class Service:
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes that this one started."""
+    """The processes that this one started; none if it is gone."""
     found = []
-    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [int(child) for child in tasks.read_text().split()]
+    with suppress(OSError):  # it may end while we look
+        for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+            found += [int(child) for child in tasks.read_text().split()]
     return found
 
 
 def descendants(pid: int) -> list[int]:
     """All processes below this one."""
-    return [
-        member
-        for child in (children_of(pid) if Path(f"/proc/{pid}").exists() else [])
-        for member in [child, *descendants(child)]
-    ]
+    return [member for child in children_of(pid) for member in [child, *descendants(child)]]
 
 
 def sockets_of(pid: int) -> set[str]:
