@@ -19,9 +19,15 @@ _STRUCTURAL = (
     "{field}: it decides what is learned, so it cannot be changed: create a new tenant; what can "
     "be changed: {others}"
 )
+_KEPT = (
+    "{field}: the decisions that there are were promised it, and are kept by it, so it cannot be "
+    "changed: create a new tenant; what can be changed: {others}"
+)
 _ARMS = (
     "{field}: arms are added, paused and retired under /tenants/TENANT/arms, or create a new tenant"
 )
+
+_REASONS = {"arms": _ARMS, "reward_window_seconds": _KEPT, "retention_seconds": _KEPT}
 
 
 def _left_out() -> Any:
@@ -43,7 +49,7 @@ class TenantChanges(Strict):
     def _nothing_structural(cls, sent: Any) -> Any:
         for name in sent if isinstance(sent, dict) else ():
             if name in TenantConfig.model_fields and name not in cls.model_fields:
-                message = _ARMS if name == "arms" else _STRUCTURAL
+                message = _REASONS.get(name, _STRUCTURAL)
                 about = {"field": name, "others": ", ".join(cls.model_fields)}
                 raise PydanticCustomError("structural", message, about)
         return sent

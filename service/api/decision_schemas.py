@@ -206,7 +206,12 @@ class Why(BaseModel):
 
 
 class DecisionState(BaseModel):
-    """A decision: what was decided and why, and what has become of it."""
+    """A decision: what was decided and why, and what has become of it.
+
+    `ball_id` is the ball that it was made in, as the select told it. `ball` is that ball as it is
+    now; under the preset `adaptive`, the one that has the arm at the context now (null: the arm has
+    been retired).
+    """
 
     tenant: str
     decision_id: str
@@ -221,6 +226,7 @@ class DecisionState(BaseModel):
     expires_at: datetime
     closed_at: datetime | None
     reward: float | None
+    ball_id: int
     ball: DecisionBall | None
     why: Why
 

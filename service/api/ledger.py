@@ -164,6 +164,7 @@ def _shown(
         expires_at=_time(record.at_ms + tenant.window_ms),
         closed_at=None if record.closed_at_ms is None else _time(record.closed_at_ms),
         reward=record.reward,
+        ball_id=record.ball,
         ball=shown,
         why=_why(tenant, record),
     )

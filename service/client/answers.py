@@ -105,6 +105,7 @@ class Decision:
     expires_at: datetime
     closed_at: datetime | None
     reward: float | None
+    ball_id: int
     ball: dict[str, Any] | None
     why: dict[str, Any]
 

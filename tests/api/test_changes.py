@@ -75,6 +75,14 @@ def test_a_structural_setting_takes_a_new_tenant(service: Service, setting: str)
     assert read(service, name) == before
 
 
+@pytest.mark.parametrize("setting", ["reward_window_seconds", "retention_seconds"])
+def test_it_is_said_truly_why_a_setting_is_structural(service: Service, setting: str) -> None:
+    """How long decisions are kept has no part in what is learned."""
+    answer = patch(service, create(service), {setting: 60})
+    assert_problem(answer, 422, setting, "decisions", "new tenant")
+    assert "learned" not in answer.json()["detail"]
+
+
 def test_arms_are_changed_elsewhere(service: Service) -> None:
     assert_problem(patch(service, create(service), {"arms": 3}), 422, "/arms")
 

@@ -27,7 +27,7 @@ PHASES = ["active", "flagged"]
 SHORT: dict[str, Any] = {"reward_window_seconds": 0.2, "retention_seconds": 60}
 FIELDS = {
     *("tenant", "decision_id", "state", "context", "mapped_context", "arm", "phase", "propensity"),
-    *("holdout", "issued_at", "expires_at", "closed_at", "reward", "ball", "why"),
+    *("holdout", "issued_at", "expires_at", "closed_at", "reward", "ball_id", "ball", "why"),
 }
 
 
@@ -94,6 +94,7 @@ def test_open_then_rewarded(service: Service, twin: Service, preset: str, phase:
     assert found["phase"] == phase
     for field in ("decision_id", "arm", "phase", "propensity", "context", "mapped_context"):
         assert found[field] == selection[field], field
+    assert found["ball_id"] == selection["ball"]
     assert found["expires_at"] == selection["expires_at"]
     assert at(found["expires_at"]) - at(found["issued_at"]) == timedelta(seconds=3600)
     assert abs(at(found["issued_at"]).timestamp() - time.time()) < 10
@@ -313,7 +314,9 @@ def test_the_ball_of_a_curve_that_was_split_is_the_one_at_the_context(service: S
     assert read(service, tenant, decision_id)["ball"]["depth"] == 0
     for _ in range(3):
         reward(service, tenant, decide(service, tenant, 0.3), 0.5)
-    ball = read(service, tenant, decision_id)["ball"]
+    found = read(service, tenant, decision_id)
+    assert found["ball_id"] == 0  # as its select was told
+    ball = found["ball"]
     assert ball["depth"] > 2
     assert ball["interval"][0] <= 0.3 < ball["interval"][1]
     assert ball == ball_of(service, tenant, ball["id"])
