@@ -1,5 +1,6 @@
 """What a tenant's counters say, as the metrics and the API show it."""
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ class TenantStats:
     @classmethod
     def from_reply(cls, tenant: str, reply: Sequence[Any], *, now_ms: int) -> Self:
         """From what the step `stats` replies."""
-        ledger, flagged, flagged_at, *pairs = reply
+        ledger, flagged, flagged_at, to_close, *pairs = reply
         fields = {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
         reward_sum, regret_upper, regret_estimate = _SUMS.unpack(fields.pop("sums"))
         comparison = fields.pop("comparison")
@@ -63,6 +64,7 @@ class TenantStats:
                 section_ms=numbers["section_ms"],
                 window_ms=numbers["window_ms"],
                 retention_ms=numbers["retention_ms"],
+                to_close_ms=float(to_close or math.inf),
                 now_ms=now_ms,
             ),
             cells_owed=numbers["cells_owed"],
@@ -81,9 +83,18 @@ class TenantStats:
 
 
 def _decisions(
-    ledger: bytes, *, section_ms: int, window_ms: int, retention_ms: int, now_ms: int
+    ledger: bytes,
+    *,
+    section_ms: int,
+    window_ms: int,
+    retention_ms: int,
+    to_close_ms: float,
+    now_ms: int,
 ) -> dict[str, int]:
-    """How many of the decisions that are remembered are in which state, to within a section."""
+    """How many of the decisions that are remembered are in which state, to within a section.
+
+    From `to_close_ms` on they are open though their window is over: a default reward is to come.
+    """
     whole = len(ledger) // _SECTION.size * _SECTION.size
     states = dict.fromkeys(("open", *_CLOSED, "expired"), 0)
     # No numpy: it would take ten times as long for so few numbers, at each scrape, for each tenant.
@@ -93,5 +104,6 @@ def _decisions(
             continue
         for name, count in zip(_CLOSED, closed, strict=True):
             states[name] += count
-        states["open" if end_ms + window_ms > now_ms else "expired"] += issued - sum(closed)
+        is_open = end_ms + window_ms > now_ms or end_ms > to_close_ms
+        states["open" if is_open else "expired"] += issued - sum(closed)
     return states

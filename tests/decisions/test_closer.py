@@ -3,8 +3,10 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from service.closer import Closer
-from service.store import keys
+from service.store import RETIRED, keys
 from service.store.decisions import Closed
 from service.store.scripts import compose
 from tests.support.engine import NOW_MS, Engine, counters_of, engine, new_engine
@@ -125,5 +127,31 @@ def test_a_tenant_that_was_changed_is_closed_in_the_same_round(store_url: str) -
             await close(made)
             stats = await made.store.directory.stats(made.tenant, now_ms=made.clock[0])
             assert stats.reward_sum == 0.25
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("default", [0.5, None])
+def test_what_waits_for_its_default_reward_is_open(store_url: str, default: float | None) -> None:
+    """However late the closer comes; then it is defaulted, but for what nobody learns from."""
+
+    async def run() -> None:
+        body = BODY | {"default_reward": default, "retention_seconds": 100}
+        async with engine(store_url, body) as made:
+
+            async def decisions() -> dict[str, int]:
+                now_ms = made.clock[0]
+                stats = await made.store.directory.stats(made.tenant, now_ms=now_ms)
+                return {state: count for state, count in stats.decisions.items() if count}
+
+            played = [await made.select(0.3) for _ in range(4)]
+            made.clock[0] += 20_000
+            assert await decisions() == ({"expired": 4} if default is None else {"open": 4})
+            await made.change_arm(played[0].arm, RETIRED)
+            retired = sum(play.arm == played[0].arm for play in played)
+            await made.select(0.3)
+            await made.close_all()
+            ended = {"defaulted": 4 - retired, "expired": retired, "open": 1}
+            assert await decisions() == (ended if default else {"expired": 4, "open": 1})
 
     asyncio.run(run())
