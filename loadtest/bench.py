@@ -8,10 +8,13 @@ store, a private one is filled in invented time.
 """
 
 import asyncio
+import random
 import time
 import tracemalloc
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -31,6 +34,7 @@ BUCKETS, K, NOISE = 64, 4, 0.01
 ARMS = (100, 250, 500, 1000, 2500, 5000)
 RUNS = 3
 DECISIONS = 2000
+_days = count(1)
 TENANTS = 200
 VARIANTS: dict[str, dict[str, Any]] = {
     "by chance": {"exploration_floor": 0.1},
@@ -100,7 +104,7 @@ async def _bench_store(url: str) -> None:
     store, arms = Store(url), 10_000
     try:
         small = await _new_tenant(store, "small", arms=2)
-        await _bytes_a_decision(store, small, rate=2000, own_ids=True)  # its scripts stay
+        await _bytes_a_round(store, small, 100, own_ids=True)  # its scripts stay
         for rate in (1000, 100, 10, 1):
             taken, own = [
                 await _bytes_a_decision(store, small, rate=rate, own_ids=own_ids)
@@ -115,9 +119,12 @@ async def _bench_store(url: str) -> None:
             taken = await _bytes_a_decision(store, variant, rate=100, own_ids=False)
             print(f"the same, at 100 a second, {what:<17}{taken:4.0f} bytes")
         passing = await _new_tenant(store, "passing", arms=2)
-        await _bytes_left(store, passing, rate=99)  # for the first time: its scripts stay
-        left = await _bytes_left(store, passing, rate=100)
+        await _bytes_left(store, passing)  # its scripts stay
+        left = median([await _bytes_left(store, passing) for _ in range(RUNS)])
         print(f"once closed and forgotten      {left:4.0f} bytes")
+        for number, (what, config) in enumerate(NEW_TENANTS.items()):
+            closed = await _closed_a_second(store, f"closing-{number}", config)
+            print(f"closed with a default reward, {what:<26}{closed:6.0f} a second")
         for number, (what, config) in enumerate(NEW_TENANTS.items()):
             taken = await _bytes_a_tenant(store, f"tenant-{number}", config)
             print(f"a new tenant of 50 arms, {what:<26}{taken:6.0f} bytes")
@@ -160,27 +167,51 @@ async def _new_tenant(store: Store, name: str, *, arms: int, **more: Any) -> Ten
 
 
 async def _bytes_a_decision(store: Store, tenant: Tenant, *, rate: int, own_ids: bool) -> float:
-    # Each in an hour of its own, so that no two share a time slot.
-    start_ms = (rate + 5000 * own_ids) * 3_600_000
+    """The median of three rounds: in some, the table of all keys grows too."""
+    return median([await _bytes_a_round(store, tenant, rate, own_ids) for _ in range(RUNS)])
+
+
+async def _bytes_a_round(store: Store, tenant: Tenant, rate: int, own_ids: bool) -> float:
+    # Each in a day of its own, so that no two share a time slot.
+    start_ms = next(_days) * 86_400_000
     before = (await store.server()).memory_bytes
     for number in range(DECISIONS):
         now_ms = start_ms + number * 1000 // rate
-        decision_id = f"order-{rate:04d}-{number:09d}" if own_ids else new_decision_id(now_ms)
+        decision_id = f"order-{now_ms:016d}-{number}" if own_ids else new_decision_id(now_ms)
         raw = None if tenant.settings["context_scale"]["kind"] == "unit" else 0.5
         wanted = Wanted(decision_id=decision_id, x=0.5, raw=raw)
         await store.select(tenant, wanted, now_ms=now_ms)
     return ((await store.server()).memory_bytes - before) / DECISIONS
 
 
-async def _bytes_left(store: Store, tenant: Tenant, *, rate: int) -> float:
+async def _bytes_left(store: Store, tenant: Tenant) -> float:
     """What a decision leaves behind."""
     before = (await store.server()).memory_bytes
-    await _bytes_a_decision(store, tenant, rate=rate, own_ids=False)
+    await _bytes_a_round(store, tenant, 100, own_ids=False)
+    await _close_all(store, tenant)
+    return ((await store.server()).memory_bytes - before) / DECISIONS
+
+
+async def _close_all(store: Store, tenant: Tenant) -> None:
+    splitter = Splitter(store, clock_ms=lambda: 2**42)
     more, slot, cursor = True, "", "0"
     while more:
         closed = await store.decisions.close(tenant, now_ms=2**42, slot=slot, cursor=cursor)
         more, slot, cursor = closed.more, closed.slot, closed.cursor
-    return ((await store.server()).memory_bytes - before) / DECISIONS
+        if closed.due is not None:
+            await splitter.split(tenant, ball=closed.due, wait_seconds=None)
+
+
+async def _closed_a_second(store: Store, name: str, config: dict[str, Any]) -> float:
+    """How fast the decisions of a tenant are closed whose rewards stay away."""
+    chance = random.Random(0)
+    tenant = await _new_tenant(store, name, arms=50, default_reward=0.0, **config)
+    for _ in range(DECISIONS):
+        wanted = Wanted(decision_id=new_decision_id(0), x=chance.random())
+        await store.select(tenant, wanted, now_ms=0)
+    started = time.perf_counter()
+    await _close_all(store, tenant)
+    return DECISIONS / (time.perf_counter() - started)
 
 
 async def _bytes_a_tenant(store: Store, name: str, config: dict[str, Any]) -> float:
