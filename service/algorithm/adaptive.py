@@ -23,9 +23,11 @@ from service.algorithm.model import Model
 MOST_BALLS = 64
 # Balls may be as deep as this at first, and one level deeper each time the arm's rewards double.
 FIRST_DEPTH = 6
-# An arm not yet tried is taken when what it may bring is worth so much of what it costs.
-OPTIMISM = 3.0
-LEAST_COST = 0.05
+# An arm not yet tried is taken when so many times what it may bring is more than what it costs to
+# get to know it: what a look misses, once, and so often again where the noise is as large as that.
+OPTIMISM = 6.0
+LOOKS = 48.0
+LEAST_MISSED = 0.05
 # Rewards may never come: plays in flight count by the share that was answered so far, of all plays
 # and this many that are taken to have been.
 TRUSTED = 1000
@@ -93,8 +95,9 @@ class AdaptiveLearner:
         self._selects += 1
         if best is None or (untried and self._take_new_arm(best)):
             return self._try_new_arm(min(untried), x)
-        # The UCB is that of the ball's centre; away from it a mean may be higher.
-        at_most = best.ucb + self.model.lipschitz * best.width / 2
+        # The UCB is that of the ball's centre; away from it a mean may be higher. Of an arm that was
+        # never tried nothing is ruled out.
+        at_most = 1.0 if self.untried else best.ucb + self.model.lipschitz * best.width / 2
         decision = AdaptiveDecision(best, best.arm, x, "active", at_most)
         self._let_fly(best, x)
         return decision
@@ -197,18 +200,20 @@ class AdaptiveLearner:
         return leader
 
     def _take_new_arm(self, best: Ball) -> bool:
-        """Whether the next arm may bring more than a look at it costs.
+        """Whether the next arm may bring more than it costs to get to know it.
 
         Of so many arms and one more, each is as likely the best one; it may be better by all that
-        is left up to 1, where that is, for the trials to come.
+        is left up to 1, where that is, for the trials to come. A look at it misses what an arm
+        usually misses, and the more noise there is beside that, the more looks it takes.
         """
         # Rewards of more than 1 on average: the range was told wrongly, and there is no top.
         model = self.model
         beyond = model.reward_total > model.rewards
         gap = 1.0 if beyond else max(1.0 - best.ucb, 0.0)
         reach = min(gap / model.lipschitz, 1.0)
-        gain = OPTIMISM * 0.5 * gap * model.future * reach / (len(self.curves) + 1)
-        return gain > max(best.ucb - model.typical_first_reward, LEAST_COST)
+        gain = OPTIMISM * gap * model.future * reach / (len(self.curves) + 1)
+        missed = max(best.ucb - model.typical_first_reward, LEAST_MISSED)
+        return gain > missed + LOOKS * model.variance / missed
 
     def _try_new_arm(self, arm: int, x: float) -> AdaptiveDecision:
         self.untried.discard(arm)

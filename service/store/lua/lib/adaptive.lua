@@ -4,23 +4,24 @@
 -- Decisions are closed a few at a time: each has a whole curve scored.
 local adaptive = { CLOSED_AT_ONCE = 3 }
 
-local OPTIMISM, LEAST_COST = 3.0, 0.05
+local OPTIMISM, LOOKS, LEAST_MISSED = 6.0, 48.0, 0.05
 local RESCORED = 2
 local ROOT = 0
 
 -- -- the choice
 
--- Whether the next arm may bring more than a look at it costs.
+-- Whether the next arm may bring more than it costs to get to know it.
 local function take_new_arm(m, best_ucb)
   local beyond = m.total > m.rewards
   local gap = beyond and 1 or math.max(1 - best_ucb, 0)
   local reach = math.min(gap / m.lipschitz, 1)
-  local gain = OPTIMISM * 0.5 * gap * m.future * reach / (m.tried + 1)
+  local gain = OPTIMISM * gap * m.future * reach / (m.tried + 1)
   local typical = posterior.PRIOR_MEAN
   if m.arms_rewarded > 0 then
     typical = m.first_rewards / m.arms_rewarded
   end
-  return gain > math.max(best_ucb - typical, LEAST_COST)
+  local missed = math.max(best_ucb - typical, LEAST_MISSED)
+  return gain > missed + LOOKS * m.variance / missed
 end
 
 -- Where the root has left its arms to curves, it is gone.
@@ -125,8 +126,9 @@ function adaptive.choose(t, x, allowed)
     d.arm, d.ball, d.phase, d.curve = found.best, c.ids[1], ball.ACTIVE, c
     d.ucb, d.runner = -found.score, found.second or 0
     d.runner_ucb = found.second and -found.second_score or 0 / 0
-    -- The UCB is that of the ball's centre; away from it a mean may be higher.
-    d.bound = math.min(d.ucb + m.lipschitz * curve.width(c, 1) / 2, 1)
+    -- The UCB is that of the ball's centre; away from it a mean may be higher. Of an arm that was
+    -- never tried nothing is ruled out.
+    d.bound = m.fresh > 0 and 1 or math.min(d.ucb + m.lipschitz * curve.width(c, 1) / 2, 1)
   else
     return nil
   end
