@@ -95,8 +95,8 @@ class AdaptiveLearner:
         self._selects += 1
         if best is None or (untried and self._take_new_arm(best)):
             return self._try_new_arm(min(untried), x)
-        # The UCB is that of the ball's centre; away from it a mean may be higher. Of an arm that was
-        # never tried nothing is ruled out.
+        # The UCB is that of the ball's centre; away from it a mean may be higher. Of an arm that
+        # was never tried nothing is ruled out.
         at_most = 1.0 if self.untried else best.ucb + self.model.lipschitz * best.width / 2
         decision = AdaptiveDecision(best, best.arm, x, "active", at_most)
         self._let_fly(best, x)
