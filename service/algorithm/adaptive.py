@@ -24,7 +24,8 @@ MOST_BALLS = 64
 # Balls may be as deep as this at first, and one level deeper each time the arm's rewards double.
 FIRST_DEPTH = 6
 # An arm not yet tried is taken when so many times what it may bring is more than what it costs to
-# get to know it: what a look misses, once, and so often again where the noise is as large as that.
+# get to know it: what a look misses, once, and so often again where the noise is as large as what
+# is looked for.
 OPTIMISM = 6.0
 LOOKS = 48.0
 LEAST_MISSED = 0.05
@@ -204,7 +205,8 @@ class AdaptiveLearner:
 
         Of so many arms and one more, each is as likely the best one; it may be better by all that
         is left up to 1, where that is, for the trials to come. A look at it misses what an arm
-        usually misses, and the more noise there is beside that, the more looks it takes.
+        usually misses; the more noise there is beside that, or beside what it may be better by, the
+        more looks it takes.
         """
         # Rewards of more than 1 on average: the range was told wrongly, and there is no top.
         model = self.model
@@ -213,7 +215,8 @@ class AdaptiveLearner:
         reach = min(gap / model.lipschitz, 1.0)
         gain = OPTIMISM * gap * model.future * reach / (len(self.curves) + 1)
         missed = max(best.ucb - model.typical_first_reward, LEAST_MISSED)
-        return gain > missed + LOOKS * model.variance / missed
+        apart = max(missed, gap)
+        return gain > missed * (1 + LOOKS * model.variance / (apart * apart))
 
     def _try_new_arm(self, arm: int, x: float) -> AdaptiveDecision:
         self.untried.discard(arm)

@@ -148,6 +148,34 @@ def test_a_new_arm_is_tried_while_there_is_something_to_gain() -> None:
         assert fewest <= len(made.curves) <= most
 
 
+@pytest.mark.parametrize(
+    "best, noise, fewest, most",
+    [(0.95, 0.01, 90, 100), (0.95, 0.3, 2, 50), (0.5, 0.3, 100, 100)],
+)
+def test_fewer_arms_are_tried_where_that_costs_more_than_it_may_bring(
+    best: float, noise: float, fewest: int, most: int
+) -> None:
+    """All of them where a look is enough, or misses nothing; few where it takes many that miss."""
+    made = learner(arms=100, noise=noise, horizon=2000)
+    chance = random.Random(1)
+    for _ in range(2000):
+        decision = made.select(chance.random())
+        made.reward(decision, (0.5 if decision.arm else best) + chance.gauss(0, noise))
+    assert fewest <= len(made.curves) <= most
+
+
+def test_nothing_is_ruled_out_while_an_arm_is_untried() -> None:
+    """What a trial may miss at the most: an arm that nobody knows may be worth 1."""
+    made = learner(arms=3, noise=0.01, horizon=100)
+    bounds = []
+    while made.untried:
+        decision = made.select(0.5)
+        bounds.append(decision.ucb)
+        made.reward(decision, 0.4)
+    assert set(bounds) == {1.0}
+    assert made.select(0.5).ucb < 1
+
+
 def test_rewards_beyond_the_range_do_not_keep_arms_from_being_tried() -> None:
     """A tenant whose range was told wrongly still finds its best arm."""
     made = learner(arms=10)

@@ -21,7 +21,8 @@ local function take_new_arm(m, best_ucb)
     typical = m.first_rewards / m.arms_rewarded
   end
   local missed = math.max(best_ucb - typical, LEAST_MISSED)
-  return gain > missed + LOOKS * m.variance / missed
+  local apart = math.max(missed, gap)
+  return gain > missed * (1 + LOOKS * m.variance / (apart * apart))
 end
 
 -- Where the root has left its arms to curves, it is gone.
