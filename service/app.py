@@ -12,6 +12,7 @@ from service.api import arms, decisions, keys, ledger, ops, problems, tenants, t
 from service.api.context import KEY_IN_DOCS, Context, clock_ms
 from service.api.limits import BodyLimit
 from service.api.watch import Watch
+from service.background import Background
 from service.closer import Closer
 from service.errors import StoreUnavailable
 from service.metrics import ProcessMetrics
@@ -19,11 +20,12 @@ from service.processes import end_with_parent
 from service.settings import Settings
 from service.splitter import Splitter
 from service.store import Store
-from service.tidier import Tidier
 
 VERSION = importlib.metadata.version("approx-zooming")
 
 log = logging.getLogger("zooming")
+
+FINISH_SECONDS = 600.0  # between two looks for what was cut short
 
 DESCRIPTION = """
 Recommends an arm for a context and learns from rewards that come later, without being told how the
@@ -46,16 +48,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         store = Store(settings.redis_url, observer=metrics)
         splitter = Splitter(store, clock_ms=clock_ms, observe_seconds=metrics.split_took)
         closer = Closer(store, splitter, clock_ms=clock_ms)
-        tidier = Tidier(store)
+        background: list[Closer | Background] = [closer, *_finishers(store)]
         app.state.context = Context(settings, store, splitter, metrics)
         try:
             await _verify(store)
-            closer.start()
-            tidier.start()
+            for work in background:
+                work.start()
             yield
         finally:
-            await tidier.stop()
-            await closer.stop()
+            for work in background:
+                await work.stop()
             await splitter.close()
             await store.close()
 
@@ -74,6 +76,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(part.router, dependencies=[Depends(KEY_IN_DOCS)])
     app.include_router(ops.router)
     return app
+
+
+def _finishers(store: Store) -> list[Background]:
+    """They give back what deletions and imports left that were cut short, now and then.
+
+    Every worker does it; what two do at the same time does no harm.
+    """
+    return [
+        Background(work, pause_seconds=FINISH_SECONDS, failure="not tidied up")
+        for work in (store.directory.finish_deletions, store.finish_imports)
+    ]
 
 
 async def _verify(store: Store) -> None:

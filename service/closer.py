@@ -5,12 +5,12 @@ when that worker dies. That saves work and no more: every step is safe under any
 and what nobody closed in time, since no worker was up, is closed by the next one.
 """
 
-import asyncio
 import logging
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
 
+from service.background import Background
 from service.errors import StaleTenant, StoreUnavailable, TenantFrozen, UnknownTenant
 from service.splitter import Splitter
 from service.store import Store, Tenant
@@ -32,30 +32,19 @@ class Closer:
         self._splitter = splitter
         self._clock_ms = clock_ms
         self._token = secrets.token_hex(8)
-        self._task: asyncio.Task[None] | None = None
+        self._rounds = Background(
+            self.close_all, pause_seconds=TICK_SECONDS, failure="decisions not closed"
+        )
 
     def start(self) -> None:
         """Begins to close, a round each second."""
-        self._task = asyncio.create_task(self._run())
+        self._rounds.start()
 
     async def stop(self) -> None:
         """Leaves it to the others."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await self._rounds.stop()
         with suppress(StoreUnavailable):
             await self._store.decisions.let_others_close(self._token)
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.close_all()
-            except StoreUnavailable as error:
-                log.warning("decisions not closed", extra={"error": str(error)})
-            except Exception:
-                log.exception("decisions not closed")
-            await asyncio.sleep(TICK_SECONDS)
 
     async def close_all(self) -> None:
         """Closes all that is due, if this worker is the one to do it."""

@@ -167,16 +167,10 @@ end
 
 -- The position of an arm that the ball has.
 function ball.position_of(base, b, arm)
-  local low, high = 0, b.arms - 1
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if ball.arm_at(base, b, middle) < arm then
-      low = middle + 1
-    else
-      high = middle
-    end
+  local function arm_of(position)
+    return ball.arm_at(base, b, position)
   end
-  return low
+  return seek(arm_of, arm, 0, b.arms - 2)
 end
 
 local function hold(level, id, arm, position)
