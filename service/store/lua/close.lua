@@ -46,13 +46,12 @@ local place_in_slot, length_then = string.match(cursor, "^(%d+) ?(%d*)$")
 local length = redis.call("HLEN", key.decisions(t.base, slot))
 length_then = tonumber(length_then) or length
 local found = redis.call("HSCAN", key.decisions(t.base, slot), place_in_slot, "COUNT", READ_AT_ONCE)
-local closed = 0
+local work = 0
 for place = 1, #found[2], 2 do
   if decision.is_open(found[2][place + 1]) then
-    if closed == rule.CLOSED_AT_ONCE then
+    if work >= rule.CLOSED_AT_ONCE then
       return { "more", slot, cursor, "" }
     end
-    closed = closed + 1
     local d = decision.unpack(found[2][place], slot, found[2][place + 1])
     local spot = t.default and closing.spot(t, d)
     if t.default and (spot or d.holdout) then
@@ -62,8 +61,9 @@ for place = 1, #found[2], 2 do
         return { "more", slot, cursor, spot.id }
       end
     else
-      closing.without_reward(t, d, decision.EXPIRED, now)
+      spot = closing.without_reward(t, d, decision.EXPIRED, now)
     end
+    work = work + (spot and spot.work or 1)
   end
 end
 if found[1] ~= "0" then

@@ -1,11 +1,12 @@
 -- include: tenant interval ball catalogue curve posterior model score refining
 -- The preset `adaptive`: the same numbers in the same order as algorithm/adaptive.py, where it is
 -- explained.
--- Decisions are closed a few at a time: each has a whole curve scored.
-local adaptive = { CLOSED_AT_ONCE = 3 }
+local adaptive = { CLOSED_AT_ONCE = 24 }
 
 local OPTIMISM, LOOKS, LEAST_MISSED = 6.0, 48.0, 0.05
 local RESCORED = 2
+-- What a curve that is scored takes, in decisions that are closed without.
+local SCORING = 8
 local ROOT = 0
 
 -- -- the choice
@@ -154,10 +155,10 @@ end
 
 -- -- the reward
 
--- Where a decision's reward goes: a curve covers every context.
+-- Where a decision's reward goes: a curve covers every context. `work` is what was done there.
 function adaptive.locate(t, d)
   local c = curve.load_at(t.base, d.arm, d.x)
-  return { curve = c, id = c.ids[1], phase = ball.ACTIVE }
+  return { curve = c, id = c.ids[1], phase = ball.ACTIVE, work = 1 }
 end
 
 function adaptive.credit(t, spot, d, reward)
@@ -184,6 +185,7 @@ function adaptive.credit(t, spot, d, reward)
   curve.add(c, place, d.x, "totals", reward)
   if score.due(c) then
     score.curve(t, m, c)
+    spot.work = spot.work + SCORING
     if t.lipschitz == "auto" then
       model.learn_slope(t, m, c, place)
     end
@@ -199,6 +201,7 @@ function adaptive.credit(t, spot, d, reward)
       m.cursor = m.cursor + 1
       if stale and stale.rewards > 0 and stale.step < m.step then
         score.curve(t, m, stale)
+        spot.work = spot.work + SCORING
       end
     end
   end
@@ -211,6 +214,7 @@ function adaptive.abandon(t, spot)
   local c, place = curve.whole(spot.curve)
   curve.land(c, place)
   score.curve(t, m, c)
+  spot.work = spot.work + SCORING
 end
 
 -- No split is left to others.

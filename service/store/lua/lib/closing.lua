@@ -37,11 +37,13 @@ function closing.credit(t, d, spot, state, reward, now, attempt)
   close(t, d, state, now, reward, attempt)
 end
 
--- Closes the decision as censored or expired: nobody learns anything.
+-- Closes the decision as censored or expired: nobody learns anything. Returns its spot, if it has
+-- one.
 function closing.without_reward(t, d, state, now)
   local spot = closing.spot(t, d)
   if spot then
     rule.abandon(t, spot)
   end
   close(t, d, state, now)
+  return spot
 end
