@@ -189,8 +189,9 @@ _FAMILIES = (
     _OfTenants(
         "gauge",
         "zooming_regret_upper",
-        "Sum over rewarded decisions of (1 if flagged, else UCB or 1 if less) - reward: up to "
-        "noise no less than the regret, while the assumptions hold.",
+        "Sum over rewarded decisions of (1 if flagged or, with adaptive, an arm was untried; else "
+        "UCB or 1 if less) - reward: up to noise no less than the regret, while the assumptions "
+        "hold.",
         lambda stats: {"": stats.regret_upper},
     ),
     _OfTenants(
