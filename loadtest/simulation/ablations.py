@@ -4,7 +4,8 @@ import math
 
 from service.algorithm import AdaptiveLearner
 from service.algorithm.adaptive import TRUSTED
-from service.algorithm.curve import Ball, Curve
+from service.algorithm.config import AdaptiveConfig
+from service.algorithm.curve import NO_SLOPES, Ball, Curve, Slopes
 
 
 class NoSlopeLimit(AdaptiveLearner):
@@ -24,16 +25,33 @@ class NoBalance(AdaptiveLearner):
 class NoSharing(AdaptiveLearner):
     """A ball knows of its own rewards only."""
 
-    def _estimate(self, balls: list[Ball]) -> None:
+    def _estimate(self, balls: list[Ball]) -> Slopes:
         for ball in balls:
             super()._estimate([ball])
+        return NO_SLOPES
+
+
+class NoSteepness(AdaptiveLearner):
+    """Curves are taken to be as steep as L allows, whatever they turn out to be."""
+
+    def _estimate(self, balls: list[Ball]) -> Slopes:
+        super()._estimate(balls)
+        return NO_SLOPES
+
+
+class NotBinary(AdaptiveLearner):
+    """Rewards that are 0 or 1 have as much noise as any."""
+
+    def __init__(self, config: AdaptiveConfig) -> None:
+        super().__init__(config)
+        self.model.binary = False
 
 
 class ConstantConfidence(AdaptiveLearner):
     """The bonus has ln T in it, not the share of the future that a better arm would serve."""
 
     def _ucb(self, ball: Ball) -> float:
-        noise = self.model.noise(ball.width)
+        noise = self.model.noise(ball)
         answered = (self.model.rewards + TRUSTED) / (self._selects + TRUSTED)
         variance = ball.variance / (1 + answered * sum(ball.flying) * ball.variance / noise)
         bonus = math.sqrt(2 * variance * math.log(self.model.future))
@@ -58,6 +76,8 @@ ABLATIONS: dict[str, type[AdaptiveLearner]] = {
     "without the slope limit": NoSlopeLimit,
     "without balance": NoBalance,
     "without sharing between balls": NoSharing,
+    "without the steepness learned": NoSteepness,
+    "without the noise of 0 and 1": NotBinary,
     "with ln T for the share of the future": ConstantConfidence,
     "with every arm tried at once": EveryArm,
     "without plays in flight": NoFlight,

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from service.algorithm.catalogue import Catalogue, NoArm
 from service.algorithm.config import AdaptiveConfig
-from service.algorithm.curve import Ball, Curve, estimate
+from service.algorithm.curve import Ball, Curve, Slopes, estimate
 from service.algorithm.intervals import Interval
 from service.algorithm.model import Model
 
@@ -240,7 +240,7 @@ class AdaptiveLearner:
     def _note(self, curve: Curve, place: int, reward: float) -> None:
         """What a reward may do to the bounds of a curve: where much is known, next to nothing."""
         ball = curve.balls[place]
-        noise = self.model.noise(ball.width)
+        noise = self.model.noise(ball)
         share = ball.variance / (ball.variance + noise)
         curve.news += ball.variance / noise
         curve.drift += share * (abs(reward - ball.mean) + math.sqrt(ball.variance))
@@ -248,7 +248,7 @@ class AdaptiveLearner:
     def _ucb(self, ball: Ball) -> float:
         """The mean and a bonus that knows how much of the future a better arm would serve."""
         model = self.model
-        noise = model.noise(ball.width)
+        noise = model.noise(ball)
         answered = (model.rewards + TRUSTED) / (self._selects + TRUSTED)
         flying = answered * (ball.flying[0] + ball.flying[1])
         variance = ball.variance / (1 + flying * ball.variance / noise)
@@ -259,16 +259,24 @@ class AdaptiveLearner:
 
     def _score(self, curve: Curve) -> None:
         """Means, variances and bounds of all balls of a curve, from all its rewards."""
-        self._estimate(curve.balls)
+        slopes = self._estimate(curve.balls)
         for ball, ucb in zip(curve.balls, self._bounds(curve.balls), strict=True):
             if abs(ucb - ball.ucb) > MOVED:
                 ball.ucb = ucb
                 self._leaders.pop(ball.interval, None)
         curve.step, curve.news, curve.drift = self.model.step, 0.0, 0.0
+        self.model.learn_steepness(curve.slopes, slopes)
+        curve.slopes = slopes
 
-    def _estimate(self, balls: list[Ball]) -> None:
+    def _estimate(self, balls: list[Ball]) -> Slopes:
         model = self.model
-        estimate(balls, noise=model.noise, lipschitz=model.lipschitz, scale=model.scale)
+        return estimate(
+            balls,
+            noise=model.noise,
+            lipschitz=model.lipschitz,
+            steepness=model.steepness,
+            scale=model.scale,
+        )
 
     def _bounds(self, balls: list[Ball]) -> list[float]:
         """The UCBs, none above what the slope L allows from any other ball of the curve."""
@@ -329,6 +337,7 @@ class AdaptiveLearner:
             child.counts = [parent.counts[half] / 2] * 2
             child.totals = [parent.totals[half] / 2] * 2
             child.flying = [parent.flying[half] / 2] * 2
+            child.mean, child.variance = parent.mean, parent.variance
             children.append(child)
         curve.balls[place : place + 1] = children
         self.splits += 1

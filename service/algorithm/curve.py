@@ -12,6 +12,8 @@ PRIOR_VARIANCE = 1 / 12
 # How steep a curve may be, in units of L (a standard deviation), and over which length it stays so.
 STEEPNESS = 2.0
 PERSISTENCE = 0.03
+# The square of a curve's slopes counts up to this many times what is expected.
+LARGE_SLOPES = 4.0
 # Of a smaller variance nothing is left but rounding.
 LEAST_VARIANCE = 1e-15
 
@@ -38,6 +40,20 @@ class Ball:
         self.centre = self.interval.start + self.width / 2
 
 
+@dataclass(frozen=True, slots=True)
+class Slopes:
+    """What is known of a curve's slopes: their square on average, and which share of it is known.
+
+    The square is that of the slopes as they are expected, in units of the square of `STEEPNESS`·L.
+    """
+
+    square: float = 0.0
+    known: float = 0.0
+
+
+NO_SLOPES = Slopes()
+
+
 @dataclass(slots=True, eq=False)
 class Curve:
     """What is known of an arm: its balls from left to right, at the step they were scored."""
@@ -48,6 +64,7 @@ class Curve:
     # Of the rewards since then: how much surer they can make it, and how far they can move it.
     news: float = 0.0
     drift: float = 0.0
+    slopes: Slopes = NO_SLOPES
 
     def at(self, x: float) -> int:
         """The place of the ball that holds `x`."""
@@ -76,20 +93,27 @@ class Curve:
 
 
 def estimate(
-    balls: list[Ball], *, noise: Callable[[float], float], lipschitz: float, scale: float
-) -> None:
-    """Mean and variance of each ball, given the rewards of all.
+    balls: list[Ball],
+    *,
+    noise: Callable[[Ball], float],
+    lipschitz: float,
+    steepness: float,
+    scale: float,
+) -> Slopes:
+    """Mean and variance of each ball, given the rewards of all, and what they tell of the slopes.
 
     A curve is taken to be a mean with a slope that comes and goes (Ornstein and Uhlenbeck's
     process): a Kalman filter runs over the balls from left to right, and what they learn from
     those to their right comes back as Bryson and Frazier have it. `noise` tells the variance of a
-    reward in a ball of a width, `scale` how many times the usual variance a mean has beforehand.
+    reward in a ball, `steepness` and `scale` how many times the usual variance a slope and a mean
+    have beforehand.
     """
     prior = PRIOR_VARIANCE * scale
-    steepness = STEEPNESS * lipschitz * STEEPNESS * lipschitz
+    steepest = STEEPNESS * lipschitz * STEEPNESS * lipschitz
+    steep = steepest * steepness
     # Of mean and slope: what is expected, their variances, and their covariance.
     mean, slope = PRIOR_MEAN, 0.0
-    variance, shared, slope_variance = scale, 0.0, steepness
+    variance, shared, slope_variance = scale, 0.0, steep
     seen = []
     last = balls[0].centre
     for ball in balls:
@@ -99,16 +123,16 @@ def estimate(
         reach = PERSISTENCE * (1 - keep)
         mean, slope = mean + reach * slope, keep * slope
         variance += reach * (2 * shared + reach * slope_variance)
-        variance += steepness * PERSISTENCE * (2 * gap - reach * (3 - keep))
-        shared = keep * (shared + reach * slope_variance) + steepness * reach * (1 - keep)
-        slope_variance = keep * keep * slope_variance + steepness * (1 - keep * keep)
+        variance += steep * PERSISTENCE * (2 * gap - reach * (3 - keep))
+        shared = keep * (shared + reach * slope_variance) + steep * reach * (1 - keep)
+        slope_variance = keep * keep * slope_variance + steep * (1 - keep * keep)
 
-        width, blur = ball.width, noise(ball.width)
+        width, blur = ball.width, noise(ball)
         weight = (ball.counts[0] + ball.counts[1]) / blur + width / prior
         pull = (ball.totals[0] + ball.totals[1]) / blur + PRIOR_MEAN * width / prior
         left = 1 / (1 + variance * weight)
         gain, push = weight * left, (pull - weight * mean) * left
-        seen.append((mean, variance, shared, left, gain, push, reach, keep))
+        seen.append((mean, variance, shared, slope, slope_variance, left, gain, push, reach, keep))
         mean, slope = mean + variance * push, slope + shared * push
         slope_variance -= shared * shared * gain
         variance, shared = variance * left, shared * left
@@ -116,9 +140,9 @@ def estimate(
     # What the balls from here to the right end say of mean and slope, and how surely.
     news, slope_news = 0.0, 0.0
     sure, sure_shared, sure_slope = 0.0, 0.0, 0.0
-    for ball, (mean, variance, shared, left, gain, push, reach, keep) in zip(
-        reversed(balls), reversed(seen), strict=True
-    ):
+    square, slopes_known = 0.0, 0.0
+    for ball, before in zip(reversed(balls), reversed(seen), strict=True):
+        mean, variance, shared, slope, slope_variance, left, gain, push, reach, keep = before
         lean = shared * gain
         news = left * news - lean * slope_news + push
         sure = left * left * sure - lean * (2 * left * sure_shared - lean * sure_slope) + gain
@@ -127,6 +151,12 @@ def estimate(
         known = variance * (variance * sure + 2 * shared * sure_shared)
         known += shared * shared * sure_slope
         ball.variance = max(variance - known, LEAST_VARIANCE)
+        slope += shared * news + slope_variance * slope_news
+        known = shared * (shared * sure + 2 * slope_variance * sure_shared)
+        known += slope_variance * slope_variance * sure_slope
+        square += ball.width * slope * slope / steepest
+        slopes_known += ball.width * max(1 - (slope_variance - known) / steep, 0.0)
         slope_news = reach * news + keep * slope_news
         sure_slope = reach * (reach * sure + 2 * keep * sure_shared) + keep * keep * sure_slope
         sure_shared = reach * sure + keep * sure_shared
+    return Slopes(min(square, LARGE_SLOPES), slopes_known)

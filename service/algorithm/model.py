@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 
 from service.algorithm.config import AdaptiveConfig
-from service.algorithm.curve import PRIOR_MEAN, Ball
+from service.algorithm.curve import PRIOR_MEAN, Ball, Slopes
 
 # Without a horizon there are always so many times as many trials to come as there were, counted
 # in powers of two.
@@ -19,6 +19,9 @@ EVIDENCE = 4.0
 MOST_EVIDENCE = 64.0
 LARGE_SQUARE = 0.5
 SURPRISE = 25.0
+# Where all rewards are 0 or 1 they have the variance of their mean: at the most, and at the least.
+BINARY = 0.25
+LEAST_BINARY = 0.01
 # The slope L that is learned: how many standard deviations make a mean sure, and how many times a
 # ball's own rise is nothing to go by, and where it ends.
 SURELY = 2.0
@@ -48,6 +51,10 @@ class Model:
     arms_rewarded: int = 0
     evidence: float = 0.0
     squares: float = 0.0
+    binary: bool = True
+    steepness: float = 1.0
+    slope_squares: float = 0.0
+    slopes_known: float = 0.0
 
     def __post_init__(self) -> None:
         self.variance = self.config.first_variance
@@ -68,10 +75,18 @@ class Model:
         average = self.reward_total / max(self.rewards, 1)
         return max(average * average, 1.0)
 
-    def noise(self, width: float) -> float:
-        """The variance of a reward around the mean of a ball of this width."""
-        rise = self.lipschitz * width
-        return self.variance + rise * rise / 12
+    def noise(self, ball: Ball) -> float:
+        """The variance of a reward around the mean of a ball.
+
+        Rewards that are 0 or 1 have the less of it the nearer to 1 the mean is; it is taken to be
+        a standard deviation lower than it seems.
+        """
+        variance = self.variance
+        if self.binary:
+            mean = min(max(ball.mean - math.sqrt(ball.variance), 0.5), 1.0)
+            variance = min(variance, max(mean * (1 - mean), LEAST_BINARY))
+        rise = self.lipschitz * ball.width
+        return variance + rise * rise / 12
 
     def count(self, reward: float, *, is_first: bool) -> None:
         """One more reward; the first of its arm, or not."""
@@ -80,11 +95,21 @@ class Model:
         if is_first:
             self.first_rewards += reward
             self.arms_rewarded += 1
+        if self.binary:
+            self._learn_kind(reward)
+
+    def _learn_kind(self, reward: float) -> None:
+        """Whether rewards are 0 or 1, always so far; then their noise needs no learning."""
+        self.binary = reward in (0.0, 1.0)
+        if self.config.noise is None:
+            self.variance, self.loudest = (BINARY, BINARY) if self.binary else (self.variance, 0.0)
+        if not self.binary and self.rewards > 1:
+            self._begin_step()
 
     def learn_noise(self, ball: Ball, reward: float, *, weight: float) -> None:
         """From what a reward differs from those before it in its ball; the arms count alike."""
         count = ball.counts[0] + ball.counts[1]
-        if count < 1:
+        if count < 1 or self.binary:
             return
         residual = reward - (ball.totals[0] + ball.totals[1]) / count
         square = residual * residual * count / (count + 1)
@@ -124,6 +149,18 @@ class Model:
         too_steep = at_least > limit + RISE * self.lipschitz * ball.width
         if too_steep and steeper > self.lipschitz:
             self.lipschitz = steeper
+            self._begin_step()
+
+    def learn_steepness(self, before: Slopes, now: Slopes) -> None:
+        """From what one curve's slopes were known to be, and are now.
+
+        To begin with, as if one arm were known with slopes as steep as they are taken to be.
+        """
+        self.slope_squares += now.square - before.square
+        self.slopes_known += now.known - before.known
+        steepness = min((1 + self.slope_squares) / (1 + self.slopes_known), 1.0)
+        if max(steepness / self.steepness, self.steepness / steepness) > STEP:
+            self.steepness = steepness
             self._begin_step()
 
     def look_ahead(self) -> None:

@@ -36,8 +36,9 @@ class Packed:
 class ModelRecord(Packed):
     """What a tenant of the preset `adaptive` has learned beyond single arms."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IIIIIddddddddd")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<?IIIIIdddddddddddd")
 
+    binary: bool = True
     step: int = 0
     cursor: int = 0
     tried: int = 0
@@ -52,6 +53,9 @@ class ModelRecord(Packed):
     loudest: float = 0.0
     evidence: float = 0.0
     squares: float = 0.0
+    steepness: float = 1.0
+    slope_squares: float = 0.0
+    slopes_known: float = 0.0
 
 
 @dataclass(slots=True)
@@ -83,23 +87,33 @@ class CurveBall:
 class CurveRecord:
     """The curve of an arm: its balls from left to right, kept field by field."""
 
-    HEAD: ClassVar[struct.Struct] = struct.Struct("<Iddd")
+    HEAD: ClassVar[struct.Struct] = struct.Struct("<Iddddd")
+    NAMES: ClassVar[tuple[str, ...]] = (
+        "step",
+        "rewards",
+        "news",
+        "drift",
+        "slope_square",
+        "slope_known",
+    )
 
     step: int
     rewards: float
     news: float
     drift: float
+    slope_square: float
+    slope_known: float
     balls: list[CurveBall]
 
     @classmethod
     def unpack(cls, packed: bytes) -> Self:
         """The record from the store's bytes."""
-        step, rewards, news, drift = cls.HEAD.unpack_from(packed)
+        head = dict(zip(cls.NAMES, cls.HEAD.unpack_from(packed), strict=True))
         count = (len(packed) - cls.HEAD.size) // struct.calcsize("<" + CurveBall.FIELDS)
         layout = "<" + "".join(f"{count}{field}" for field in CurveBall.FIELDS)
         values = struct.unpack_from(layout, packed, cls.HEAD.size)
         balls = [CurveBall(*values[place::count]) for place in range(count)]
-        return cls(step=step, rewards=rewards, news=news, drift=drift, balls=balls)
+        return cls(**head, balls=balls)
 
 
 @dataclass(slots=True, kw_only=True)

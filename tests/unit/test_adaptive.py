@@ -17,6 +17,7 @@ from service.algorithm.curve import (
     PRIOR_MEAN,
     PRIOR_VARIANCE,
     STEEPNESS,
+    Ball,
     Curve,
     estimate,
 )
@@ -71,11 +72,11 @@ def test_means_and_variances_are_those_of_the_process(noise: float, lipschitz: f
     made = learner(noise=noise, lipschitz=lipschitz, horizon=1000)
     played(made, zigzag(3, noise=noise), 300)
 
-    def blur(width: float) -> float:
-        return made.model.variance + (lipschitz * width) ** 2 / 12
+    def blur(ball: Ball) -> float:
+        return made.model.variance + (lipschitz * ball.width) ** 2 / 12
 
     for curve in made.curves.values():
-        estimate(curve.balls, noise=blur, lipschitz=lipschitz, scale=1.0)
+        estimate(curve.balls, noise=blur, lipschitz=lipschitz, steepness=1.0, scale=1.0)
         means, variances = dense_posterior(made, curve)
         assert [ball.mean for ball in curve.balls] == pytest.approx(means, rel=1e-6)
         assert [ball.variance for ball in curve.balls] == pytest.approx(variances, rel=1e-6)

@@ -103,7 +103,7 @@ end
 local function let_fly(t, m, c, place, x)
   curve.add(c, place, x, "flying", 1)
   local flying = c.flying_left[place] + c.flying_right[place]
-  local noise = score.noise(m, curve.width(c, place))
+  local noise = score.noise(m, c, place)
   local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noise)
   c.ucbs[place] = math.min(c.ucbs[place], ucb)
   c.changed.ucbs = true
@@ -166,6 +166,9 @@ function adaptive.credit(t, spot, d, reward)
   m.rewards = m.rewards + 1
   m.total = m.total + reward
   c.rewards = c.rewards + 1
+  if m.binary then
+    model.learn_kind(t, m, reward)
+  end
   if c.rewards == 1 then
     m.first_rewards = m.first_rewards + reward
     m.arms_rewarded = m.arms_rewarded + 1
@@ -214,6 +217,7 @@ function adaptive.abandon(t, spot)
   local c, place = curve.whole(spot.curve)
   curve.land(c, place)
   score.curve(t, m, c)
+  model.save(t, m)
   spot.work = spot.work + SCORING
 end
 

@@ -7,7 +7,7 @@
 -- stands.
 local curve = {}
 
-local HEAD, HEAD_BYTES, BALL_BYTES = "<I4ddd", 28, 81
+local HEAD, HEAD_BYTES, BALL_BYTES = "<I4ddddd", 44, 81
 -- Name and type of a field, its bytes a ball, and the bytes a ball of all fields before it; first
 -- what each reward may change.
 local FIELDS = {
@@ -39,7 +39,7 @@ end
 local function slice(packed, arm, first, balls)
   local c = { arm = arm, first = first, balls = balls, all = balls_in(packed), changed = {} }
   c.packed = packed
-  c.step, c.rewards, c.news, c.drift = struct.unpack(HEAD, packed)
+  c.step, c.rewards, c.news, c.drift, c.slope_square, c.slope_known = struct.unpack(HEAD, packed)
   for _, field in ipairs(FIELDS) do
     local layout = "<" .. string.rep(field[2], balls)
     local values = { struct.unpack(layout, packed, offset(field, first, c.all) + 1) }
@@ -66,7 +66,7 @@ end
 -- The curve of an arm that is tried for the first time.
 function curve.new(arm, id, mean, variance, ucb, step)
   local c = { arm = arm, first = 1, balls = 1, all = 1, changed = {}, reshaped = true }
-  c.step, c.rewards, c.news, c.drift = step, 0, 0, 0
+  c.step, c.rewards, c.news, c.drift, c.slope_square, c.slope_known = step, 0, 0, 0, 0, 0
   for _, field in ipairs(FIELDS) do
     c[field[1]] = { 0 }
   end
@@ -104,7 +104,7 @@ local function packed_field(c, field)
 end
 
 local function packed_head(c)
-  return struct.pack(HEAD, c.step, c.rewards, c.news, c.drift)
+  return struct.pack(HEAD, c.step, c.rewards, c.news, c.drift, c.slope_square, c.slope_known)
 end
 
 -- Head and fields up to this one of a whole curve, in one piece.
@@ -214,5 +214,6 @@ function curve.split(c, place, first_id)
     lefts[place], rights[place] = left, left
     lefts[place + 1], rights[place + 1] = right, right
   end
+  c.means[place + 1], c.variances[place + 1] = c.means[place], c.variances[place]
   c.ucbs[place], c.ucbs[place + 1] = math.huge, math.huge
 end

@@ -3,26 +3,32 @@
 -- hash; the same layout as records.py.
 local model = {}
 
-local COUNTS, NUMBERS = "<I4I4I4I4I4d", "<dddddddd"
+local COUNTS, NUMBERS = "<BI4I4I4I4I4d", "<ddddd"
+local LEARNED = "<dddddd"
 local FUTURE = 2
 local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE = 1e-12, 4.0, 64.0
 local LARGE_SQUARE, SURPRISE = 0.5, 25.0
+local BINARY = 0.25
 local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
 local STEP = math.sqrt(2)
 
 function model.load(t)
   local m = {}
   local rest
-  m.step, m.cursor, m.tried, m.fresh, m.arms_rewarded, m.rewards, rest =
+  m.binary, m.step, m.cursor, m.tried, m.fresh, m.arms_rewarded, m.rewards, rest =
     struct.unpack(COUNTS, t.model)
-  m.total, m.first_rewards, m.variance, m.lipschitz, m.future, m.loudest, m.evidence, m.squares =
+  m.total, m.first_rewards, m.variance, m.lipschitz, m.future, rest =
     struct.unpack(NUMBERS, t.model, rest)
+  m.loudest, m.evidence, m.squares, m.steepness, m.slope_squares, m.slopes_known =
+    struct.unpack(LEARNED, t.model, rest)
+  m.binary = m.binary == 1
   return m
 end
 
 function model.save(t, m)
   t.model = struct.pack(
-    COUNTS .. string.sub(NUMBERS, 2),
+    COUNTS .. string.sub(NUMBERS, 2) .. string.sub(LEARNED, 2),
+    m.binary and 1 or 0,
     m.step,
     m.cursor,
     m.tried,
@@ -36,7 +42,10 @@ function model.save(t, m)
     m.future,
     m.loudest,
     m.evidence,
-    m.squares
+    m.squares,
+    m.steepness,
+    m.slope_squares,
+    m.slopes_known
   )
   redis.call("HSET", t.key, "model", t.model)
 end
@@ -47,9 +56,21 @@ local function begin_step(m)
   m.cursor = 0
 end
 
+-- Whether rewards are 0 or 1, always so far; then their noise needs no learning.
+function model.learn_kind(t, m, reward)
+  m.binary = reward == 0 or reward == 1
+  if t.noise == "auto" then
+    m.loudest = m.binary and BINARY or 0
+    m.variance = m.binary and BINARY or m.variance
+  end
+  if not m.binary and m.rewards > 1 then
+    begin_step(m)
+  end
+end
+
 -- From what a reward differs from those before it in its ball.
 function model.learn_noise(m, count, total, reward, weight)
-  if count < 1 then
+  if count < 1 or m.binary then
     return
   end
   local residual = reward - total / count
@@ -90,6 +111,18 @@ function model.learn_slope(t, m, c, place)
   local steeper = math.min(m.lipschitz * STEP, STEEPEST)
   if at_least > limit + RISE * m.lipschitz * curve.width(c, place) and steeper > m.lipschitz then
     m.lipschitz = steeper
+    begin_step(m)
+  end
+end
+
+-- From what the slopes of a curve were known to be, and are now.
+function model.learn_steepness(m, c, square, known)
+  m.slope_squares = m.slope_squares + (square - c.slope_square)
+  m.slopes_known = m.slopes_known + (known - c.slope_known)
+  c.slope_square, c.slope_known = square, known
+  local steepness = math.min((1 + m.slope_squares) / (1 + m.slopes_known), 1)
+  if math.max(steepness / m.steepness, m.steepness / steepness) > STEP then
+    m.steepness = steepness
     begin_step(m)
   end
 end

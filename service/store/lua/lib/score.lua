@@ -1,4 +1,4 @@
--- include: tenant interval catalogue curve posterior
+-- include: tenant interval catalogue curve posterior model
 -- What the balls of a curve may be worth at the most, as in algorithm/adaptive.py, and how they are
 -- ranked by it.
 --
@@ -8,10 +8,11 @@
 local score = {}
 
 local TRUSTED, MOVED, NEWS = 1000, 1e-4, 0.02
+local LEAST_BINARY = 0.01
 -- So few arms are looked up one by one; of more, some that rank high are likely to be allowed.
 local FEW = 64
 local PORTION, LARGEST_PORTION = 32, 1024
-local log, min, sqrt = math.log, math.min, math.sqrt
+local log, max, min, sqrt = math.log, math.max, math.min, math.sqrt
 
 local function member(arm)
   return struct.pack(">I4", arm)
@@ -131,9 +132,14 @@ function score.leave(t, c, place)
   interval.refresh(t.base, depth, index)
 end
 
-function score.noise(m, width)
-  local rise = m.lipschitz * width
-  return m.variance + rise * rise / 12
+function score.noise(m, c, place)
+  local variance = m.variance
+  if m.binary then
+    local mean = min(max(c.means[place] - sqrt(c.variances[place]), 0.5), 1)
+    variance = min(variance, max(mean * (1 - mean), LEAST_BINARY))
+  end
+  local rise = m.lipschitz * curve.width(c, place)
+  return variance + rise * rise / 12
 end
 
 function score.ucb(t, m, mean, variance, flying, noise)
@@ -148,9 +154,8 @@ end
 local function measures(m, c)
   local widths, centres, noises = {}, {}, {}
   for place = 1, c.balls do
-    local width = curve.width(c, place)
-    widths[place], centres[place] = width, curve.centre(c, place)
-    noises[place] = score.noise(m, width)
+    widths[place], centres[place] = curve.width(c, place), curve.centre(c, place)
+    noises[place] = score.noise(m, c, place)
   end
   return widths, centres, noises
 end
@@ -193,7 +198,7 @@ end
 
 -- Notes what a reward may do to the bounds of a curve.
 function score.note(m, c, place, reward)
-  local variance, noise = c.variances[place], score.noise(m, curve.width(c, place))
+  local variance, noise = c.variances[place], score.noise(m, c, place)
   local share = variance / (variance + noise)
   c.news = c.news + variance / noise
   c.drift = c.drift + share * (math.abs(reward - c.means[place]) + sqrt(variance))
@@ -207,7 +212,7 @@ end
 -- Scores all balls of a curve and saves it.
 function score.curve(t, m, c)
   local widths, centres, noises = measures(m, c)
-  posterior.estimate(m, c, widths, centres, noises)
+  local square, known = posterior.estimate(m, c, widths, centres, noises)
   local moved = {}
   for place, ucb in ipairs(bounds(t, m, c, widths, centres, noises)) do
     if math.abs(ucb - c.ucbs[place]) > MOVED then
@@ -219,5 +224,6 @@ function score.curve(t, m, c)
     rank_moved(t, c, moved)
   end
   c.step, c.news, c.drift = m.step, 0, 0
+  model.learn_steepness(m, c, square, known)
   curve.save(t.base, c)
 end
