@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from loadtest.environments import Environment, bernoulli, continuum, finite_types, zigzag
+from loadtest.simulation.ablations import NoSteepness
 from service.algorithm import AdaptiveConfig, AdaptiveLearner, Config, Learner
 from service.algorithm.adaptive import MOST_BALLS, MOVED, NEWS
 from service.algorithm.config import FIRST_FUTURE
@@ -21,6 +22,7 @@ from service.algorithm.curve import (
     Curve,
     estimate,
 )
+from service.algorithm.intervals import Interval
 from service.algorithm.model import FUTURE, STEEPEST
 
 
@@ -41,11 +43,15 @@ def played(made: Any, environment: Environment, trials: int, seed: int = 0) -> f
     return regret
 
 
-def dense_posterior(made: AdaptiveLearner, curve: Curve) -> tuple[list[float], list[float]]:
-    """Means and variances by inverting whole matrices.
+def dense_posterior(
+    made: AdaptiveLearner, curve: Curve
+) -> tuple[list[float], list[float], float, float]:
+    """Means and variances, the slopes' square and what is known of it, by inverting whole matrices.
 
     The integral of a slope that persists over a length p has, after the ways s and t, a covariance
-    of 2p·min(s, t) + p²·(exp(−s/p) + exp(−t/p) − 1 − exp(−|s − t|/p)), times the slope's variance.
+    of 2p·min(s, t) + p²·(exp(−s/p) + exp(−t/p) − 1 − exp(−|s − t|/p)), times the slope's variance;
+    with the slope after the way t it has p·(exp(−max(t − s, 0)/p) − exp(−t/p)), and where s is
+    beyond t, p·(1 − exp(−(s − t)/p)) more.
     """
     width = np.array([ball.width for ball in curve.balls])
     way = np.array([ball.centre for ball in curve.balls])
@@ -55,14 +61,22 @@ def dense_posterior(made: AdaptiveLearner, curve: Curve) -> tuple[list[float], l
     integral = 2 * PERSISTENCE * np.minimum(way[:, np.newaxis], way) + PERSISTENCE**2 * (
         fade[:, np.newaxis] + fade - 1 - np.exp(-apart / PERSISTENCE)
     )
-    prior = 1 + (STEEPNESS * made.model.lipschitz) ** 2 * integral
+    steep = (STEEPNESS * made.model.lipschitz) ** 2
+    prior = 1 + steep * integral
     noise = made.model.variance + (made.model.lipschitz * width) ** 2 / 12
     weight = np.array([sum(ball.counts) for ball in curve.balls]) / noise + width / PRIOR_VARIANCE
     pull = np.array([sum(ball.totals) for ball in curve.balls]) / noise
     pull += PRIOR_MEAN * width / PRIOR_VARIANCE
     covariance = np.linalg.inv(np.linalg.inv(prior) + np.diag(weight))
     means = PRIOR_MEAN + covariance @ (pull - weight * PRIOR_MEAN)
-    return means.tolist(), np.diag(covariance).tolist()
+    beyond = way[:, np.newaxis] - way
+    with_slope = np.exp(-np.maximum(-beyond, 0) / PERSISTENCE) - fade
+    with_slope += 1 - np.exp(-np.maximum(beyond, 0) / PERSISTENCE)
+    onto = steep * PERSISTENCE * with_slope.T @ np.linalg.inv(prior)
+    slopes = onto @ (means - PRIOR_MEAN)
+    learned = np.diag(onto @ (prior - covariance) @ onto.T)
+    square, known = width @ slopes**2 / steep, width @ learned / steep
+    return means.tolist(), np.diag(covariance).tolist(), float(square), float(known)
 
 
 @pytest.mark.parametrize("lipschitz", [0.5, 1.0, 3.0])
@@ -76,10 +90,12 @@ def test_means_and_variances_are_those_of_the_process(noise: float, lipschitz: f
         return made.model.variance + (lipschitz * ball.width) ** 2 / 12
 
     for curve in made.curves.values():
-        estimate(curve.balls, noise=blur, lipschitz=lipschitz, steepness=1.0, scale=1.0)
-        means, variances = dense_posterior(made, curve)
+        slopes = estimate(curve.balls, noise=blur, lipschitz=lipschitz, steepness=1.0, scale=1.0)
+        means, variances, square, known = dense_posterior(made, curve)
         assert [ball.mean for ball in curve.balls] == pytest.approx(means, rel=1e-6)
         assert [ball.variance for ball in curve.balls] == pytest.approx(variances, rel=1e-6)
+        assert slopes.square == pytest.approx(square, rel=1e-5)
+        assert slopes.known == pytest.approx(known, rel=1e-5)
 
 
 @pytest.mark.parametrize("noise", [1e-5, 0.05, 0.5])
@@ -251,6 +267,70 @@ def test_a_slope_that_is_told_stays() -> None:
     made = learner(arms=20, lipschitz=0.5)
     played(made, finite_types(20, types=10, noise=0.01, lipschitz=8.0, seed=3), 2000)
     assert made.model.lipschitz == 0.5
+
+
+def test_how_steep_curves_are_is_learned() -> None:
+    """Those as steep as L all along are taken for steep, flat ones for flat, whatever L is told."""
+    for environment, lipschitz, least, most in (
+        (zigzag(30, noise=0.1), 1.0, 0.7, 1.0),
+        (finite_types(30, types=5, noise=0.1, lipschitz=1.0, seed=3), 1.0, 0.2, 0.6),
+        (zigzag(30, noise=0.1), 8.0, 0.0, 0.2),
+    ):
+        made = learner(arms=30, noise=0.1, lipschitz=lipschitz, horizon=5000)
+        played(made, environment, 5000)
+        assert least <= made.model.steepness <= most
+
+
+def test_flat_arms_are_told_apart_in_fewer_trials() -> None:
+    """With steepness learned the regret is less than half of that without."""
+    regrets = []
+    for kind in (AdaptiveLearner, NoSteepness):
+        made = kind(AdaptiveConfig.resolve(arms=100, noise=0.1, lipschitz=4.0, horizon=5000))
+        chance = random.Random(1)
+        regret = 0.0
+        for _ in range(5000):
+            decision = made.select(chance.random())
+            mean = decision.arm % 10 / 10
+            regret += 0.9 - mean
+            made.reward(decision, mean + chance.gauss(0, 0.1))
+        regrets.append(regret)
+    assert regrets[0] < regrets[1] / 2
+
+
+def test_wild_rewards_leave_what_is_known_of_slopes_finite() -> None:
+    made = learner(arms=5)
+    chance = random.Random(0)
+    for trial in range(400):
+        made.reward(made.select(chance.random()), 1e12 if trial % 100 == 50 else chance.random())
+    curves = made.curves.values()
+    assert made.model.slope_squares == pytest.approx(sum(c.slopes.square for c in curves))
+    assert made.model.slopes_known == pytest.approx(sum(c.slopes.known for c in curves))
+    assert 0 < made.model.steepness <= 1
+
+
+def test_rewards_of_0_or_1_have_the_noise_of_their_mean() -> None:
+    """The better an arm is, the less; of a poor one, and of one hardly known, all there may be."""
+    made = learner(arms=3, noise=0.5, lipschitz=1.0)
+    noises = []
+    for mean, variance in ((0.2, 0.001), (0.7, 0.2), (0.9, 0.0001), (1.2, 0.0001)):
+        ball = Ball(0, Interval(10, 0), 0, mean=mean, variance=variance)
+        noises.append(made.model.noise(ball))
+    assert noises == pytest.approx([0.25, 0.25, 0.89 * 0.11, 0.01], abs=1e-6)
+
+
+@pytest.mark.parametrize("noise", ["auto", 0.3])
+def test_one_reward_between_0_and_1_ends_it(noise: object) -> None:
+    """Then the noise is what was told, or learned from there on."""
+    made = learner(arms=3, noise=noise, lipschitz=1.0)
+    played(made, bernoulli(zigzag(3, noise=0.0)), 200)
+    before = made.model.binary, made.model.variance
+    assert before == (True, 0.25 if noise == "auto" else 0.3**2)
+    step = made.model.step
+    made.reward(made.select(0.5), 0.5)
+    assert not made.model.binary
+    assert made.model.step == step + 1
+    played(made, zigzag(3, noise=0.02), 500)
+    assert made.model.variance == 0.3**2 if noise == 0.3 else made.model.variance < 0.1**2
 
 
 def test_a_curve_is_scored_when_there_is_news() -> None:
