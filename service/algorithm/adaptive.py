@@ -37,7 +37,7 @@ RESCORED = 2
 # A bound that would move by less than this stays where it is.
 MOVED = 1e-4
 # A curve is scored when its variance may have changed by this share, and a bound by `MOVED`.
-NEWS = 0.02
+NEWS = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,8 +15,26 @@ from service.algorithm.curve import Curve
 from service.store import ModelRecord, Store, keys
 from service.store.records import CurveRecord
 from tests.support import plays as drawn
-from tests.support.engine import learner_for, new_engine, play_in_tandem
+from tests.support.engine import (
+    any_reward,
+    learner_for,
+    new_engine,
+    play_in_tandem,
+    zero_or_one,
+)
 from tests.support.plays import on_a_store
+
+RewardOf = Callable[[random.Random, float], float]
+LEARNED = (
+    "binary",
+    "variance",
+    "loudest",
+    "lipschitz",
+    "future",
+    "steepness",
+    "slope_squares",
+    "slopes_known",
+)
 
 
 @st.composite
@@ -42,12 +61,18 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
     plays=drawn.plays,
     chance=st.randoms(use_true_random=False),
     delays=drawn.delays,
+    reward_of=st.sampled_from([any_reward, zero_or_one]),
 )
 def test_any_configuration_any_order_of_rewards(
-    store_url: str, body: dict[str, Any], plays: list[float], chance: random.Random, delays: str
+    store_url: str,
+    body: dict[str, Any],
+    plays: list[float],
+    chance: random.Random,
+    delays: str,
+    reward_of: RewardOf,
 ) -> None:
     """Same arm, ball and phase in every trial, and in the end the same numbers in every ball."""
-    asyncio.run(check_play(store_url, body, plays * 3, chance, delays))
+    asyncio.run(check_play(store_url, body, plays * 3, chance, delays, reward_of))
 
 
 @pytest.mark.parametrize("noise", ["auto", 0.05])
@@ -62,15 +87,34 @@ def test_a_longer_play_through_many_steps(store_url: str, noise: object) -> None
     assert learner.splits >= 100
 
 
+def test_a_longer_play_of_0_and_1(store_url: str) -> None:
+    """The noise of a ball depends on what is known of its mean."""
+    chance = random.Random(0)
+    plays = [chance.random() for _ in range(1500)]
+    learner = asyncio.run(check_play(store_url, {"arms": 10}, plays, chance, "late", zero_or_one))
+    assert learner.model.binary
+    assert learner.model.steepness < 1
+    noises = [
+        learner.model.noise(ball) for curve in learner.curves.values() for ball in curve.balls
+    ]
+    assert min(noises) < 0.1
+    assert max(noises) > 0.2
+
+
 async def check_play(
-    url: str, body: dict[str, Any], plays: list[float], chance: random.Random, delays: str
+    url: str,
+    body: dict[str, Any],
+    plays: list[float],
+    chance: random.Random,
+    delays: str,
+    reward_of: RewardOf = any_reward,
 ) -> AdaptiveLearner:
     """Plays all contexts; each step, some of the rewards that are due are handed in."""
     store = Store(url)
     try:
         made = await new_engine(store, body)
         learner: AdaptiveLearner = learner_for(body)
-        await play_in_tandem(made, learner, plays, chance, delays)
+        await play_in_tandem(made, learner, plays, chance, delays, reward_of)
         partition = await store.partition(made.tenant)
     finally:
         await store.close()
@@ -83,13 +127,8 @@ async def check_play(
         names = [keys.derived(made.tenant.base, "curve", arm) for arm in learner.curves]
         records = [CurveRecord.unpack(client.get(name)) for name in names]
     assert (model.step, model.tried) == (learner.model.step, len(learner.curves))
-    learned = (
-        learner.model.variance,
-        learner.model.loudest,
-        learner.model.lipschitz,
-        learner.model.future,
-    )
-    assert (model.variance, model.loudest, model.lipschitz, model.future) == learned
+    for name in LEARNED:
+        assert getattr(model, name) == getattr(learner.model, name), name
     for record, curve in zip(records, learner.curves.values(), strict=True):
         assert_same_curve(record, curve)
     return learner
@@ -99,6 +138,7 @@ def assert_same_curve(record: CurveRecord, curve: Curve) -> None:
     """Every number that the store has of an arm is the learner's."""
     for name in ("step", "rewards", "news", "drift"):
         assert getattr(record, name) == getattr(curve, name)
+    assert (record.slope_square, record.slope_known) == (curve.slopes.square, curve.slopes.known)
     for stored, ball in zip(record.balls, curve.balls, strict=True):
         assert (stored.mean, stored.variance) == (ball.mean, ball.variance)
         assert [stored.count_left, stored.count_right] == ball.counts

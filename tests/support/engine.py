@@ -203,8 +203,23 @@ def same(decision: Decision | AdaptiveDecision, selected: Played | Mapping[str, 
     return mine == (int(selected["arm"]), selected["ball"], selected["phase"])
 
 
+def any_reward(chance: random.Random, x: float) -> float:
+    """Also the ends of the range, what lies beyond, and what depends on the context."""
+    return chance.choice([0.0, 1.0, chance.uniform(-0.5, 1.5), x])
+
+
+def zero_or_one(chance: random.Random, x: float) -> float:
+    """Mostly 1."""
+    return float(chance.random() < 0.6 + 0.4 * x)
+
+
 async def play_in_tandem(
-    made: Engine, learner: Any, plays: Sequence[float], chance: random.Random, delays: str
+    made: Engine,
+    learner: Any,
+    plays: Sequence[float],
+    chance: random.Random,
+    delays: str,
+    reward_of: Callable[[random.Random, float], float] = any_reward,
 ) -> None:
     """Plays all contexts on both; each step, some of the rewards that are due are handed in.
 
@@ -220,7 +235,7 @@ async def play_in_tandem(
             played, decision_id = open_plays.pop(chance.randrange(len(open_plays)))
             if delays == "lost" and chance.random() < 0.3:
                 continue
-            value = chance.choice([0.0, 1.0, chance.uniform(-0.5, 1.5), played.x])
+            value = reward_of(chance, played.x)
             learner.reward(played, (value - scale.low) / scale.span)
             rewarded = await made.reward(decision_id, value)
             assert rewarded.status == "applied"

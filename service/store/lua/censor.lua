@@ -9,7 +9,7 @@
 -- ARGV[2]  decision id
 -- ARGV[3]  slot that the id tells, or ""
 -- ARGV[4]  now, ms
--- Derived  balls forward states path active means curve decisions pointer ledger log
+-- Derived  balls forward states path active curve decisions pointer ledger log
 -- Returns  {"censored"} {"conflict", its state} {"late"} {"unknown_decision"} {"stale"}
 --          {"frozen"} {"unknown_tenant"}
 -- Cost     O(depth + log balls); under the preset `adaptive` O(log balls) for each ball of a curve

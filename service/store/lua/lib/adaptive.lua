@@ -103,7 +103,7 @@ end
 local function let_fly(t, m, c, place, x)
   curve.add(c, place, x, "flying", 1)
   local flying = c.flying_left[place] + c.flying_right[place]
-  local noise = score.noise(m, c, place)
+  local noise = score.noise(m, c, place, curve.width(c, place))
   local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noise)
   c.ucbs[place] = math.min(c.ucbs[place], ucb)
   c.changed.ucbs = true

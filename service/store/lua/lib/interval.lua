@@ -19,24 +19,36 @@ function interval.first_of(sorted_set)
 end
 
 -- Whether what `path` has for the best of an interval is no longer so, now that this member, which
--- is part of the interval, has this score.
+-- is part of the interval, has this score; and the best mean that it has.
 function interval.outdated(packed, score, member)
   if not packed then
-    return true
+    return true, 0 / 0
   end
-  local best_score, best = struct.unpack("<dI4", packed)
-  return best == member or score < best_score or (score == best_score and member < best)
+  local best_score, best, mean = struct.unpack("<dI4d", packed)
+  return best == member or score < best_score or (score == best_score and member < best), mean
 end
 
--- Brings `path` up to date with the best ball of the interval, if it has one, and its best mean.
+-- What `path` has for an interval: the score and the name of its best ball, if it has one, and its
+-- best mean, NaN if none is known.
+function interval.packed(base, depth, index, mean)
+  local best, score = interval.first_of(key.active(base, depth, index))
+  local id = best and struct.unpack(">I4", best) or 0
+  return struct.pack("<dI4d", score or math.huge, id, mean), best
+end
+
+-- The best mean of a ball in the interval, NaN if none is known.
+function interval.best_mean(base, depth, index)
+  local _, minus_mean = interval.first_of(key.means(base, depth, index))
+  return minus_mean and -minus_mean or 0 / 0
+end
+
+-- Brings `path` up to date with the best ball of the interval and its best mean, if it has one.
 function interval.refresh(base, depth, index)
   local path, field = key.path(base), interval.field("a", depth, index)
-  local best, score = interval.first_of(key.active(base, depth, index))
-  local _, minus_mean = interval.first_of(key.means(base, depth, index))
-  if best or minus_mean then
-    local id = best and struct.unpack(">I4", best) or 0
-    local mean = minus_mean and -minus_mean or 0 / 0
-    redis.call("HSET", path, field, struct.pack("<dI4d", score or math.huge, id, mean))
+  local mean = interval.best_mean(base, depth, index)
+  local packed, best = interval.packed(base, depth, index, mean)
+  if best or mean == mean then
+    redis.call("HSET", path, field, packed)
   else
     redis.call("HDEL", path, field)
   end

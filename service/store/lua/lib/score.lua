@@ -7,7 +7,7 @@
 -- big-endian, so that equal scores are ordered by arm.
 local score = {}
 
-local TRUSTED, MOVED, NEWS = 1000, 1e-4, 0.02
+local TRUSTED, MOVED, NEWS = 1000, 1e-4, 0.05
 local LEAST_BINARY = 0.01
 -- So few arms are looked up one by one; of more, some that rank high are likely to be allowed.
 local FEW = 64
@@ -132,20 +132,21 @@ function score.leave(t, c, place)
   interval.refresh(t.base, depth, index)
 end
 
-function score.noise(m, c, place)
+function score.noise(m, c, place, width)
   local variance = m.variance
   if m.binary then
     local mean = min(max(c.means[place] - sqrt(c.variances[place]), 0.5), 1)
     variance = min(variance, max(mean * (1 - mean), LEAST_BINARY))
   end
-  local rise = m.lipschitz * curve.width(c, place)
+  local rise = m.lipschitz * width
   return variance + rise * rise / 12
 end
 
 function score.ucb(t, m, mean, variance, flying, noise)
   local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
   variance = variance / (1 + answered * flying * variance / noise)
-  local reach = min(sqrt(variance) / m.lipschitz, 1)
+  local reach = sqrt(variance) / m.lipschitz
+  reach = reach < 1 and reach or 1
   local share = variance / noise * m.future * reach / t.arms
   return mean + t.confidence * sqrt(2 * variance * log(1 + share))
 end
@@ -154,20 +155,22 @@ end
 local function measures(m, c)
   local widths, centres, noises = {}, {}, {}
   for place = 1, c.balls do
-    widths[place], centres[place] = curve.width(c, place), curve.centre(c, place)
-    noises[place] = score.noise(m, c, place)
+    local width = curve.width(c, place)
+    widths[place], centres[place] = width, c.indexes[place] * width + width / 2
+    noises[place] = score.noise(m, c, place, width)
   end
   return widths, centres, noises
 end
 
 -- The bounds, none above what the slope L allows from any other ball of the curve.
-local function bounds(t, m, c, widths, centres, noises)
+local function bounds(t, m, c, widths, centres)
   local lipschitz, balls = m.lipschitz, c.balls
   local ucbs, limits = {}, {}
   local limit, last = math.huge, 0
   for place = 1, balls do
     local flying = c.flying_left[place] + c.flying_right[place]
-    local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noises[place])
+    local noise = score.noise(m, c, place, widths[place])
+    local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noise)
     limit = min(ucb, limit + lipschitz * (centres[place] - last))
     ucbs[place], limits[place], last = ucb, limit, centres[place]
   end
@@ -182,23 +185,30 @@ end
 -- The arm's balls whose bounds have moved are ranked; the ones that lead, or led, in their
 -- intervals are noted there.
 local function rank_moved(t, c, moved)
-  local fields = {}
+  local path, fields, news = key.path(t.base), {}, {}
   for number, place in ipairs(moved) do
     local depth, index = c.depths[place], c.indexes[place]
     fields[number] = interval.field("a", depth, index)
     place_in(key.active(t.base, depth, index), c.ucbs[place], c.arm)
   end
-  local leaders = redis.call("HMGET", key.path(t.base), unpack(fields))
+  local leaders = redis.call("HMGET", path, unpack(fields))
   for number, place in ipairs(moved) do
-    if interval.outdated(leaders[number], -c.ucbs[place], c.arm) then
-      interval.refresh(t.base, c.depths[place], c.indexes[place])
+    local outdated, mean = interval.outdated(leaders[number], -c.ucbs[place], c.arm)
+    if outdated then
+      local packed = interval.packed(t.base, c.depths[place], c.indexes[place], mean)
+      news[#news + 1] = fields[number]
+      news[#news + 1] = packed
     end
+  end
+  if #news > 0 then
+    redis.call("HSET", path, unpack(news))
   end
 end
 
 -- Notes what a reward may do to the bounds of a curve.
 function score.note(m, c, place, reward)
-  local variance, noise = c.variances[place], score.noise(m, c, place)
+  local variance = c.variances[place]
+  local noise = score.noise(m, c, place, curve.width(c, place))
   local share = variance / (variance + noise)
   c.news = c.news + variance / noise
   c.drift = c.drift + share * (math.abs(reward - c.means[place]) + sqrt(variance))
@@ -214,7 +224,7 @@ function score.curve(t, m, c)
   local widths, centres, noises = measures(m, c)
   local square, known = posterior.estimate(m, c, widths, centres, noises)
   local moved = {}
-  for place, ucb in ipairs(bounds(t, m, c, widths, centres, noises)) do
+  for place, ucb in ipairs(bounds(t, m, c, widths, centres)) do
     if math.abs(ucb - c.ucbs[place]) > MOVED then
       c.ucbs[place] = ucb
       moved[#moved + 1] = place
