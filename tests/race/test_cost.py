@@ -16,9 +16,9 @@ from service.algorithm.adaptive import MOST_BALLS
 from tests.support.engine import counters_of, engine
 
 TRIALS = 150
-# Under the preset `adaptive` a reward ranks at most all balls of three curves, each with four
+# Under the preset `adaptive` a reward ranks at most all balls of three curves, each with two
 # commands, after it has split as many as there may be in one, each with five.
-MOST_TO_LEARN = (3 * 4 + 5) * MOST_BALLS + 40
+MOST_TO_LEARN = (3 * 2 + 5) * MOST_BALLS + 40
 # The worst cases are a select of a ball that was never selected, and a reward that flags its ball.
 MOST_COMMANDS = 24
 # All that the scripts may call on the hot path: nothing here walks over balls, arms or decisions.
