@@ -27,6 +27,9 @@ LEAST_BINARY = 0.01
 SURELY = 2.0
 RISE = 2.0
 STEEPEST = 16.0
+# Curves may be steeper where they are not known yet: never taken to be flatter than this, in units
+# of what they are taken to be beforehand.
+FLATTEST = 0.05
 # Values that move all bounds move in steps of at least this factor.
 STEP = math.sqrt(2)
 
@@ -158,7 +161,8 @@ class Model:
         """
         self.slope_squares += now.square - before.square
         self.slopes_known += now.known - before.known
-        steepness = min((1 + self.slope_squares) / (1 + self.slopes_known), 1.0)
+        steepness = (1 + self.slope_squares) / (1 + self.slopes_known)
+        steepness = min(max(steepness, FLATTEST), 1.0)
         if max(steepness / self.steepness, self.steepness / steepness) > STEP:
             self.steepness = steepness
             self._begin_step()

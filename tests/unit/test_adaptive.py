@@ -23,7 +23,7 @@ from service.algorithm.curve import (
     estimate,
 )
 from service.algorithm.intervals import Interval
-from service.algorithm.model import FUTURE, STEEPEST
+from service.algorithm.model import FLATTEST, FUTURE, STEEPEST
 
 
 def learner(arms: int = 3, **given: object) -> AdaptiveLearner:
@@ -279,6 +279,16 @@ def test_how_steep_curves_are_is_learned() -> None:
         made = learner(arms=30, noise=0.1, lipschitz=lipschitz, horizon=5000)
         played(made, environment, 5000)
         assert least <= made.model.steepness <= most
+
+
+def test_curves_are_never_taken_for_quite_flat() -> None:
+    """However many arms are known to be, where they are known."""
+    made = learner(arms=200, noise=0.1, lipschitz=4.0)
+    for trial in range(4000):
+        decision = made.select(trial % 101 / 101)
+        made.reward(decision, 0.5)
+    assert (1 + made.model.slope_squares) / (1 + made.model.slopes_known) < FLATTEST / 2
+    assert FLATTEST <= made.model.steepness < 2 * FLATTEST
 
 
 def test_flat_arms_are_told_apart_in_fewer_trials() -> None:

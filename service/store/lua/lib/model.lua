@@ -10,6 +10,7 @@ local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE = 1e-12, 4.0, 64.0
 local LARGE_SQUARE, SURPRISE = 0.5, 25.0
 local BINARY = 0.25
 local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
+local FLATTEST = 0.05
 local STEP = math.sqrt(2)
 
 function model.load(t)
@@ -120,7 +121,8 @@ function model.learn_steepness(m, c, square, known)
   m.slope_squares = m.slope_squares + (square - c.slope_square)
   m.slopes_known = m.slopes_known + (known - c.slope_known)
   c.slope_square, c.slope_known = square, known
-  local steepness = math.min((1 + m.slope_squares) / (1 + m.slopes_known), 1)
+  local steepness = (1 + m.slope_squares) / (1 + m.slopes_known)
+  steepness = math.min(math.max(steepness, FLATTEST), 1)
   if math.max(steepness / m.steepness, m.steepness / steepness) > STEP then
     m.steepness = steepness
     begin_step(m)
