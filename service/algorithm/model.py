@@ -19,8 +19,7 @@ EVIDENCE = 4.0
 MOST_EVIDENCE = 64.0
 LARGE_SQUARE = 0.5
 SURPRISE = 25.0
-# Where all rewards are 0 or 1 they have the variance of their mean: at the most, and at the least.
-BINARY = 0.25
+# Where all rewards are 0 or 1 they have the variance of their mean, but not less than this.
 LEAST_BINARY = 0.01
 # The slope L that is learned: how many standard deviations make a mean sure, and how many times a
 # ball's own rise is nothing to go by, and where it ends.
@@ -81,12 +80,13 @@ class Model:
     def noise(self, ball: Ball) -> float:
         """The variance of a reward around the mean of a ball.
 
-        Rewards that are 0 or 1 have the less of it the nearer to 1 the mean is; it is taken to be
-        a standard deviation lower than it seems.
+        Rewards that are all 0 or 1 have the less of it the nearer to 0 or 1 the mean is; it is
+        taken to be up to a standard deviation nearer to the middle than it seems.
         """
         variance = self.variance
         if self.binary:
-            mean = min(max(ball.mean - math.sqrt(ball.variance), 0.5), 1.0)
+            unsure = math.sqrt(ball.variance)
+            mean = min(max(0.5, ball.mean - unsure), ball.mean + unsure)
             variance = min(variance, max(mean * (1 - mean), LEAST_BINARY))
         rise = self.lipschitz * ball.width
         return variance + rise * rise / 12
@@ -98,21 +98,15 @@ class Model:
         if is_first:
             self.first_rewards += reward
             self.arms_rewarded += 1
-        if self.binary:
-            self._learn_kind(reward)
-
-    def _learn_kind(self, reward: float) -> None:
-        """Whether rewards are 0 or 1, always so far; then their noise needs no learning."""
-        self.binary = reward in (0.0, 1.0)
-        if self.config.noise is None:
-            self.variance, self.loudest = (BINARY, BINARY) if self.binary else (self.variance, 0.0)
-        if not self.binary and self.rewards > 1:
-            self._begin_step()
+        if self.binary and reward not in (0.0, 1.0):
+            self.binary = False
+            if self.rewards > 1:
+                self._begin_step()
 
     def learn_noise(self, ball: Ball, reward: float, *, weight: float) -> None:
         """From what a reward differs from those before it in its ball; the arms count alike."""
         count = ball.counts[0] + ball.counts[1]
-        if count < 1 or self.binary:
+        if count < 1:
             return
         residual = reward - (ball.totals[0] + ball.totals[1]) / count
         square = residual * residual * count / (count + 1)

@@ -226,10 +226,13 @@ def _require_model(model: ModelRecord, *, arms: int) -> None:
         model.loudest,
         model.evidence,
         model.squares,
+        model.slope_squares,
+        model.slopes_known,
     )
     _require(all(map(math.isfinite, numbers)))
     _require(max(model.cursor, model.tried, model.fresh) <= arms)
     _require(model.variance >= 0 and model.lipschitz > 0 and model.future > 0)
+    _require(0 < model.steepness <= 1 and min(model.slope_squares, model.slopes_known) > -1)
 
 
 def _require_key(key: TenantKey) -> None:

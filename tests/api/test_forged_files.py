@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from service.store import keys
+from service.store import ModelRecord, keys
 from tests.api.calls import CONFIG, assert_problem, call, content_of, create, select
 from tests.api.files import Line, export, import_, lines_in, sealed
 from tests.support.engine import new_name
@@ -80,14 +81,23 @@ def entry(**fields: bytes) -> Line:
     return line("log", "stream", [b"9999999999999-1", *parts])
 
 
+def model(**forged: float) -> bytes:
+    """What a tenant of `adaptive` has learned, but for what is forged."""
+    learned = {"fresh": 1, "variance": 0.01, "lipschitz": 1.0, "future": 128.0}
+    return ModelRecord(**(learned | forged)).pack()  # type: ignore[arg-type]
+
+
 FORGED: dict[str, Callable[[bytes], bytes]] = {
     "sums too short": own(sums=b"abc"),
     "sums that are none": own(sums=NAN * 3),
     "no sums": own(sums=None),
     "no model": own(model=b""),
     "a model too long": own(model=bytes(200)),
-    "a model of numbers that are none": own(model=bytes(28) + NAN * 8),
-    "a model without a future": own(model=bytes(92)),
+    "a model of numbers that are none": own(model=model(total=math.nan)),
+    "a model without a future": own(model=model(future=0.0)),
+    "a model of curves without a slope": own(model=model(steepness=0.0)),
+    "a model of curves of no known slope": own(model=model(steepness=math.nan)),
+    "a model of slopes that cannot be": own(model=model(slopes_known=-2.0)),
     "no comparison": own(comparison=b""),
     "a comparison of numbers that are none": own(comparison=NAN * 6),
     "a depth of thousands": own(depth=b"20000"),
@@ -154,7 +164,7 @@ def test_a_paper_tenant_has_no_more_balls_than_a_deletion_can_look_for(
     file = export(service, create(service))
     before = content_of(raw).keys()
     assert_problem(import_(service, "copy", own(next_ball=b"4000000000")(file)), 422, "next_ball")
-    assert_problem(import_(service, "copy", own(model=bytes(92))(file)), 422, "model")
+    assert_problem(import_(service, "copy", own(model=model())(file)), 422, "model")
     assert content_of(raw).keys() == before
 
 

@@ -91,7 +91,9 @@ def test_a_longer_play_of_0_and_1(store_url: str) -> None:
     """The noise of a ball depends on what is known of its mean."""
     chance = random.Random(0)
     plays = [chance.random() for _ in range(1500)]
-    learner = asyncio.run(check_play(store_url, {"arms": 10}, plays, chance, "late", zero_or_one))
+    learner = asyncio.run(
+        check_play(store_url, {"arms": 10, "noise": 0.5}, plays, chance, "late", zero_or_one)
+    )
     assert learner.model.binary
     assert learner.model.steepness < 1
     noises = [

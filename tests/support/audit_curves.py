@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pytest
 
 from service.algorithm.adaptive import MOST_BALLS
 from service.store import keys
@@ -49,6 +50,11 @@ def _check_rewards(
     given = int(state.get("rewards_applied", 0)) + int(state.get("rewards_defaulted", 0))
     rewards = sum(curve.rewards for curve in curves.values())
     assert given == rewards == model.rewards, "a reward was lost or counted twice"
+    for name, sum_of_all in (
+        ("slope_square", model.slope_squares),
+        ("slope_known", model.slopes_known),
+    ):
+        assert sum_of_all == pytest.approx(sum(getattr(c, name) for c in curves.values()), abs=1e-9)
     assert model.arms_rewarded == sum(curve.rewards > 0 for curve in curves.values())
     assert int(state.get("next_ball", 0)) == 1 + len(curves) + 2 * int(state.get("splits", 0))
 

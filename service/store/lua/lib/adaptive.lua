@@ -103,7 +103,7 @@ end
 local function let_fly(t, m, c, place, x)
   curve.add(c, place, x, "flying", 1)
   local flying = c.flying_left[place] + c.flying_right[place]
-  local noise = score.noise(m, c, place, curve.width(c, place))
+  local noise = model.noise(m, c, place, curve.width(c, place))
   local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noise)
   c.ucbs[place] = math.min(c.ucbs[place], ucb)
   c.changed.ucbs = true
@@ -163,16 +163,9 @@ end
 
 function adaptive.credit(t, spot, d, reward)
   local m, c, place = model.load(t), spot.curve, 1
-  m.rewards = m.rewards + 1
-  m.total = m.total + reward
   c.rewards = c.rewards + 1
-  if m.binary then
-    model.learn_kind(t, m, reward)
-  end
-  if c.rewards == 1 then
-    m.first_rewards = m.first_rewards + reward
-    m.arms_rewarded = m.arms_rewarded + 1
-  elseif t.noise == "auto" then
+  model.count(m, reward, c.rewards == 1)
+  if c.rewards > 1 and t.noise == "auto" then
     local count = c.counts_left[place] + c.counts_right[place]
     local total = c.totals_left[place] + c.totals_right[place]
     model.learn_noise(m, count, total, reward, 1 / (c.rewards - 1))

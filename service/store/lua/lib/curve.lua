@@ -1,7 +1,8 @@
 -- include: interval
 -- The packed curve of an arm of the preset `adaptive`: the step it was scored at, its rewards, what
--- they may have moved since, and its balls from left to right, field by field (all ids, all depths,
--- …): the same layout as records.py. A ball is known by its place in the curve.
+-- they may have moved since, what was known of its slopes then, and its balls from left to right,
+-- field by field (all ids, all depths, …): the same layout as records.py. A ball is known by its
+-- place in the curve.
 --
 -- A curve is loaded whole, or as the slice that is one ball of it; what changed is written where it
 -- stands.

@@ -8,7 +8,7 @@ local LEARNED = "<dddddd"
 local FUTURE = 2
 local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE = 1e-12, 4.0, 64.0
 local LARGE_SQUARE, SURPRISE = 0.5, 25.0
-local BINARY = 0.25
+local LEAST_BINARY = 0.01
 local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
 local FLATTEST = 0.05
 local STEP = math.sqrt(2)
@@ -57,21 +57,37 @@ local function begin_step(m)
   m.cursor = 0
 end
 
--- Whether rewards are 0 or 1, always so far; then their noise needs no learning.
-function model.learn_kind(t, m, reward)
-  m.binary = reward == 0 or reward == 1
-  if t.noise == "auto" then
-    m.loudest = m.binary and BINARY or 0
-    m.variance = m.binary and BINARY or m.variance
+-- The variance of a reward around the mean of the ball at this place, which is this wide.
+function model.noise(m, c, place, width)
+  local variance = m.variance
+  if m.binary then
+    local mean, unsure = c.means[place], math.sqrt(c.variances[place])
+    mean = math.min(math.max(0.5, mean - unsure), mean + unsure)
+    variance = math.min(variance, math.max(mean * (1 - mean), LEAST_BINARY))
   end
-  if not m.binary and m.rewards > 1 then
-    begin_step(m)
+  local rise = m.lipschitz * width
+  return variance + rise * rise / 12
+end
+
+-- One more reward; the first of its arm, or not.
+function model.count(m, reward, is_first)
+  m.rewards = m.rewards + 1
+  m.total = m.total + reward
+  if is_first then
+    m.first_rewards = m.first_rewards + reward
+    m.arms_rewarded = m.arms_rewarded + 1
+  end
+  if m.binary and reward ~= 0 and reward ~= 1 then
+    m.binary = false
+    if m.rewards > 1 then
+      begin_step(m)
+    end
   end
 end
 
 -- From what a reward differs from those before it in its ball.
 function model.learn_noise(m, count, total, reward, weight)
-  if count < 1 or m.binary then
+  if count < 1 then
     return
   end
   local residual = reward - total / count

@@ -8,11 +8,10 @@
 local score = {}
 
 local TRUSTED, MOVED, NEWS = 1000, 1e-4, 0.05
-local LEAST_BINARY = 0.01
 -- So few arms are looked up one by one; of more, some that rank high are likely to be allowed.
 local FEW = 64
 local PORTION, LARGEST_PORTION = 32, 1024
-local log, max, min, sqrt = math.log, math.max, math.min, math.sqrt
+local log, min, sqrt = math.log, math.min, math.sqrt
 
 local function member(arm)
   return struct.pack(">I4", arm)
@@ -132,21 +131,10 @@ function score.leave(t, c, place)
   interval.refresh(t.base, depth, index)
 end
 
-function score.noise(m, c, place, width)
-  local variance = m.variance
-  if m.binary then
-    local mean = min(max(c.means[place] - sqrt(c.variances[place]), 0.5), 1)
-    variance = min(variance, max(mean * (1 - mean), LEAST_BINARY))
-  end
-  local rise = m.lipschitz * width
-  return variance + rise * rise / 12
-end
-
 function score.ucb(t, m, mean, variance, flying, noise)
   local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
   variance = variance / (1 + answered * flying * variance / noise)
-  local reach = sqrt(variance) / m.lipschitz
-  reach = reach < 1 and reach or 1
+  local reach = min(sqrt(variance) / m.lipschitz, 1)
   local share = variance / noise * m.future * reach / t.arms
   return mean + t.confidence * sqrt(2 * variance * log(1 + share))
 end
@@ -156,8 +144,8 @@ local function measures(m, c)
   local widths, centres, noises = {}, {}, {}
   for place = 1, c.balls do
     local width = curve.width(c, place)
-    widths[place], centres[place] = width, c.indexes[place] * width + width / 2
-    noises[place] = score.noise(m, c, place, width)
+    widths[place], centres[place] = width, curve.centre(c, place)
+    noises[place] = model.noise(m, c, place, width)
   end
   return widths, centres, noises
 end
@@ -169,7 +157,7 @@ local function bounds(t, m, c, widths, centres)
   local limit, last = math.huge, 0
   for place = 1, balls do
     local flying = c.flying_left[place] + c.flying_right[place]
-    local noise = score.noise(m, c, place, widths[place])
+    local noise = model.noise(m, c, place, widths[place])
     local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noise)
     limit = min(ucb, limit + lipschitz * (centres[place] - last))
     ucbs[place], limits[place], last = ucb, limit, centres[place]
@@ -208,7 +196,7 @@ end
 -- Notes what a reward may do to the bounds of a curve.
 function score.note(m, c, place, reward)
   local variance = c.variances[place]
-  local noise = score.noise(m, c, place, curve.width(c, place))
+  local noise = model.noise(m, c, place, curve.width(c, place))
   local share = variance / (variance + noise)
   c.news = c.news + variance / noise
   c.drift = c.drift + share * (math.abs(reward - c.means[place]) + sqrt(variance))
