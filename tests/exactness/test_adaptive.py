@@ -81,7 +81,7 @@ def test_a_longer_play_through_many_steps(store_url: str, noise: object) -> None
     chance = random.Random(0)
     plays = [chance.random() for _ in range(1500)]
     learner = asyncio.run(
-        check_play(store_url, {"arms": 40, "noise": noise}, plays, chance, "late")
+        check_play(store_url, {"arms": 40, "noise": noise}, plays, chance, "lost")
     )
     assert learner.model.step >= 4
     assert learner.splits >= 100

@@ -101,6 +101,10 @@ class Engine:
         await self._split(rewarded.due)
         return rewarded
 
+    async def censor(self, decision_id: str) -> str:
+        """What has become of the decision."""
+        return await self.store.censor(self.tenant, decision_id=decision_id, now_ms=self.clock[0])
+
     async def rank(
         self, x: float, *, n: int, decision_id: str, eligible: Sequence[int] | None = None
     ) -> list[Played]:
@@ -223,7 +227,7 @@ async def play_in_tandem(
 ) -> None:
     """Plays all contexts on both; each step, some of the rewards that are due are handed in.
 
-    `delays` is "in step", "late", or "lost" when some rewards never come.
+    `delays` is "in step", "late", or "lost" when some rewards never come, half of them announced.
     """
     scale = made.tenant.reward_scale
     open_plays: list[tuple[Any, str]] = []
@@ -234,6 +238,9 @@ async def play_in_tandem(
         while open_plays and (delays == "in step" or chance.random() < 0.5):
             played, decision_id = open_plays.pop(chance.randrange(len(open_plays)))
             if delays == "lost" and chance.random() < 0.3:
+                if chance.random() < 0.5:
+                    learner.abandon(played)
+                    assert await made.censor(decision_id) == "censored"
                 continue
             value = reward_of(chance, played.x)
             learner.reward(played, (value - scale.low) / scale.span)
