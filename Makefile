@@ -51,7 +51,7 @@ test-long: setup ## run the long tests only
 demo: setup ## start the service, replay an environment against it (EXIT=1 stops at the end)
 	$(BIN)/zooming demo $(if $(filter-out 0,$(EXIT)),--exit) $(ARGS)
 
-bench: setup ## measure sub-partitions, 10,000 arms, closing; memory of decisions, balls, tenants
+bench: setup ## measure sub-partitions, 10,000 arms, closing, the presets; memory of decisions, balls, tenants
 	$(BIN)/zooming bench
 
 simulate: setup ## rerun the paper's experiments (ARGS="--docs docs" renews tables and figures)

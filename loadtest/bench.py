@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from loadtest.environments import bernoulli, continuum, finite_types, zigzag
 from loadtest.many_arms import bench_many_arms
 from loadtest.proxies import replay
+from loadtest.side_by_side import bench_side_by_side
 from service.algorithm import SAMPLE, Config, Interval, sub_partition
 from service.api.schemas import TenantConfig
 from service.embedded import PrivateStore
@@ -70,7 +71,8 @@ def bench() -> None:
         PrivateStore(Path(folder)) as private,
     ):
         asyncio.run(_bench_store(private.url))
-        asyncio.run(_bench_many_arms(private.url))
+        for steps in (bench_many_arms, bench_side_by_side):
+            asyncio.run(_bench_steps(private.url, steps))
 
 
 def _bench_proxies() -> None:
@@ -140,10 +142,10 @@ async def _bench_store(url: str) -> None:
         await store.close()
 
 
-async def _bench_many_arms(url: str) -> None:
+async def _bench_steps(url: str, steps: Callable[[Store], Awaitable[None]]) -> None:
     store = Store(url)
     try:
-        await bench_many_arms(store)
+        await steps(store)
     finally:
         await store.close()
 
