@@ -35,7 +35,7 @@ STEP = math.sqrt(2)
 
 @dataclass(slots=True, eq=False)
 class Model:
-    """Noise, slope L and future as they are taken to be, and the rewards so far.
+    """Noise, slope L, steepness and future as they are taken to be, and the rewards so far.
 
     `step` counts how often all bounds have moved; curves before `cursor` have been scored since.
     """
@@ -151,7 +151,8 @@ class Model:
     def learn_steepness(self, before: Slopes, now: Slopes) -> None:
         """From what one curve's slopes were known to be, and are now.
 
-        To begin with, as if one arm were known with slopes as steep as they are taken to be.
+        To begin with, as if one arm were known with slopes as steep as they are taken to be. What
+        an arm has told stays when it is retired.
         """
         self.slope_squares += now.square - before.square
         self.slopes_known += now.known - before.known
