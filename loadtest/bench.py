@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loadtest.bench_tenant import new_tenant
 from loadtest.environments import bernoulli, continuum, finite_types, zigzag
 from loadtest.many_arms import bench_many_arms
 from loadtest.proxies import replay
 from loadtest.side_by_side import bench_side_by_side
 from service.algorithm import SAMPLE, Config, Interval, sub_partition
-from service.api.schemas import TenantConfig
 from service.embedded import PrivateStore
 from service.splitter import Splitter
 from service.store import Store, Tenant, Wanted, new_decision_id
@@ -160,12 +160,7 @@ async def _new_tenant(store: Store, name: str, *, arms: int, **more: Any) -> Ten
         **more,
     }
     config = {name: value for name, value in config.items() if value is not None}
-    settings = TenantConfig.model_validate(config).settings()
-    tenant, _ = await store.directory.create(
-        name, body_digest="", settings=settings, key_hash="", now_ms=0
-    )
-    await Splitter(store, clock_ms=lambda: 0).split_new_root(tenant)
-    return tenant
+    return await new_tenant(store, name, config, now_ms=0)
 
 
 async def _bytes_a_decision(store: Store, tenant: Tenant, *, rate: int, own_ids: bool) -> float:

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from service.api.schemas import TenantConfig
+from loadtest.bench_tenant import new_tenant
+from service.api.context import clock_ms
 from service.splitter import Splitter
 from service.store import PAUSED, RETIRED, Store, Tenant, Wanted, new_decision_id
 
@@ -50,18 +51,13 @@ class _ManyArms:
     def __init__(self, store: Store, tenant: Tenant) -> None:
         self.tenant = tenant
         self._store = store
-        self._splitter = Splitter(store, clock_ms=_now_ms)
+        self._splitter = Splitter(store, clock_ms=clock_ms)
         self._chance = random.Random(0)
 
     @classmethod
     async def create(cls, store: Store, name: str, config: dict[str, Any]) -> "_ManyArms":
-        settings = TenantConfig.model_validate({"arms": ARMS, **config}).settings()
-        tenant, _ = await store.directory.create(
-            name, body_digest="", settings=settings, key_hash="", now_ms=_now_ms()
-        )
-        made = cls(store, tenant)
-        await made._splitter.split_new_root(tenant)
-        return made
+        told = {"arms": ARMS, **config}
+        return cls(store, await new_tenant(store, name, told, now_ms=clock_ms()))
 
     async def play(self) -> None:
         """Selects of every kind, and the rewards of the plain ones."""
@@ -71,13 +67,13 @@ class _ManyArms:
             arms = None
             if eligible:
                 arms = sorted(self._chance.sample(range(ARMS), eligible))
-            ids.append(new_decision_id(_now_ms()))
+            ids.append(new_decision_id(clock_ms()))
             call = Wanted(decision_id=ids[-1], x=self._chance.random(), eligible=arms, n=wanted)
-            await self._store.select(self.tenant, call, now_ms=_now_ms())
+            await self._store.select(self.tenant, call, now_ms=clock_ms())
 
         async def reward() -> None:
             rewarded = await self._store.reward(
-                self.tenant, decision_id=ids.pop(), reward=0.5, now_ms=_now_ms()
+                self.tenant, decision_id=ids.pop(), reward=0.5, now_ms=clock_ms()
             )
             if rewarded.due is not None:
                 await self._splitter.split(self.tenant, ball=rewarded.due, wait_seconds=None)
@@ -94,14 +90,14 @@ class _ManyArms:
         numbers = iter(range(ARMS))
 
         async def add() -> None:
-            await self._store.arms.add(self.tenant, f"new {next(numbers)}", now_ms=_now_ms())
+            await self._store.arms.add(self.tenant, f"new {next(numbers)}", now_ms=clock_ms())
             await self._refresh()
 
         async def change(state: int) -> None:
             arm = next(numbers)
-            await self._store.arms.change(self.tenant, arm, state=state, now_ms=_now_ms())
+            await self._store.arms.change(self.tenant, arm, state=state, now_ms=clock_ms())
             await self._refresh()
-            await self._store.arms.settle(self.tenant, arm, now_ms=_now_ms())
+            await self._store.arms.settle(self.tenant, arm, now_ms=clock_ms())
 
         await _measure("add an arm", add, CHANGED)
         await _measure("pause an arm", partial(change, PAUSED), CHANGED)
@@ -118,7 +114,3 @@ async def _measure(what: str, run: Callable[[], Awaitable[None]], times: int) ->
         await run()
         taken.append(1000 * (time.perf_counter() - started))
     print(f"  {what:<36}{statistics.median(taken):>8.1f}{max(taken):>8.1f}")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from loadtest.bench_tenant import new_tenant
 from loadtest.environments import zigzag
-from service.api.schemas import TenantConfig
+from service.api.context import clock_ms
 from service.splitter import Splitter
 from service.store import Store, Wanted, new_decision_id
 
@@ -46,30 +47,23 @@ async def _blocks(store: Store, preset: str, number: int) -> AsyncIterator[Taken
     """One block after the other of a new tenant."""
     environment = zigzag(ARMS, noise=NOISES[number])
     told = {"arms": ARMS, "preset": preset, "horizon": 100_000, "noise": environment.noise}
-    settings = TenantConfig.model_validate(told).settings()
-    tenant, _ = await store.directory.create(
-        f"{preset}-{number}", body_digest="", settings=settings, key_hash="", now_ms=_now_ms()
-    )
-    splitter = Splitter(store, clock_ms=_now_ms)
+    tenant = await new_tenant(store, f"{preset}-{number}", told, now_ms=clock_ms())
+    splitter = Splitter(store, clock_ms=clock_ms)
     rng = np.random.default_rng(0)
     while True:
         selects = rewards = 0.0
         for x in rng.random(BLOCK).tolist():
-            decision_id = new_decision_id(_now_ms())
+            decision_id = new_decision_id(clock_ms())
             started = time.perf_counter()
             wanted = Wanted(decision_id=decision_id, x=x)
-            played = (await store.select(tenant, wanted, now_ms=_now_ms())).choices[0]
+            played = (await store.select(tenant, wanted, now_ms=clock_ms())).choices[0]
             selects += time.perf_counter() - started
             reward = environment.reward(rng, x, played.arm)
             started = time.perf_counter()
             rewarded = await store.reward(
-                tenant, decision_id=decision_id, reward=reward, now_ms=_now_ms()
+                tenant, decision_id=decision_id, reward=reward, now_ms=clock_ms()
             )
             rewards += time.perf_counter() - started
             if rewarded.due is not None:
                 await splitter.split(tenant, ball=rewarded.due, wait_seconds=None)
         yield Taken(selects, rewards)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

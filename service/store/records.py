@@ -88,14 +88,6 @@ class CurveRecord:
     """The curve of an arm: its balls from left to right, kept field by field."""
 
     HEAD: ClassVar[struct.Struct] = struct.Struct("<Iddddd")
-    NAMES: ClassVar[tuple[str, ...]] = (
-        "step",
-        "rewards",
-        "news",
-        "drift",
-        "slope_square",
-        "slope_known",
-    )
 
     step: int
     rewards: float
@@ -108,12 +100,13 @@ class CurveRecord:
     @classmethod
     def unpack(cls, packed: bytes) -> Self:
         """The record from the store's bytes."""
-        head = dict(zip(cls.NAMES, cls.HEAD.unpack_from(packed), strict=True))
         count = (len(packed) - cls.HEAD.size) // struct.calcsize("<" + CurveBall.FIELDS)
         layout = "<" + "".join(f"{count}{field}" for field in CurveBall.FIELDS)
         values = struct.unpack_from(layout, packed, cls.HEAD.size)
         balls = [CurveBall(*values[place::count]) for place in range(count)]
-        return cls(**head, balls=balls)
+        names = (f.name for f in fields(cls))
+        head = cls.HEAD.unpack_from(packed)
+        return cls(**dict(zip(names, (*head, balls), strict=True)))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -221,6 +221,8 @@ def test_a_decision_whose_window_is_over_is_not_censored_though_it_is_not_closed
     decision_id = decide(service, tenant)
     wait_for(lambda: censor(service, tenant, decision_id).status_code in (409, 410))
     wait_for(lambda: state_of(service, tenant, decision_id) == "defaulted")
+    assert censor(service, tenant, decision_id).status_code in (409, 410)
+    assert state_of(service, tenant, decision_id) == "defaulted"
 
 
 # -- why

@@ -357,3 +357,4 @@ def test_a_connection_that_is_lost_leaves_nothing(service: Service, raw: "redis.
         connection.sendall((head + size).encode() + file[: len(file) // 2])
         wait_for(lambda: raw.exists(keys.IMPORTS), what="the beginning of the import")
     wait_for(lambda: content_of(raw) == before, what="the end of the import")
+    assert "copy" not in call(service, "GET", "/tenants").json()["tenants"]

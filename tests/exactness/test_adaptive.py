@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from service.store import ModelRecord, Store, keys
 from service.store.records import CurveRecord
 from tests.support import plays as drawn
 from tests.support.engine import (
+    RewardOf,
     any_reward,
     learner_for,
     new_engine,
@@ -24,7 +24,6 @@ from tests.support.engine import (
 )
 from tests.support.plays import on_a_store
 
-RewardOf = Callable[[random.Random, float], float]
 LEARNED = (
     "binary",
     "variance",

@@ -207,6 +207,9 @@ def same(decision: Decision | AdaptiveDecision, selected: Played | Mapping[str, 
     return mine == (int(selected["arm"]), selected["ball"], selected["phase"])
 
 
+RewardOf = Callable[[random.Random, float], float]
+
+
 def any_reward(chance: random.Random, x: float) -> float:
     """Also the ends of the range, what lies beyond, and what depends on the context."""
     return chance.choice([0.0, 1.0, chance.uniform(-0.5, 1.5), x])
@@ -223,7 +226,7 @@ async def play_in_tandem(
     plays: Sequence[float],
     chance: random.Random,
     delays: str,
-    reward_of: Callable[[random.Random, float], float] = any_reward,
+    reward_of: RewardOf = any_reward,
 ) -> None:
     """Plays all contexts on both; each step, some of the rewards that are due are handed in.
 

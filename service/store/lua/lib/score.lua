@@ -139,26 +139,32 @@ function score.ucb(t, m, mean, variance, flying, noise)
   return mean + t.confidence * sqrt(2 * variance * log(1 + share))
 end
 
--- The balls' widths, their centres, and the noise of a reward in them.
-local function measures(m, c)
-  local widths, centres, noises = {}, {}, {}
+-- The balls' widths, and their centres.
+local function measures(c)
+  local widths, centres = {}, {}
   for place = 1, c.balls do
-    local width = curve.width(c, place)
-    widths[place], centres[place] = width, curve.centre(c, place)
-    noises[place] = model.noise(m, c, place, width)
+    widths[place], centres[place] = curve.width(c, place), curve.centre(c, place)
   end
-  return widths, centres, noises
+  return widths, centres
+end
+
+-- The noise of a reward in each ball.
+local function noises_in(m, c, widths)
+  local noises = {}
+  for place = 1, c.balls do
+    noises[place] = model.noise(m, c, place, widths[place])
+  end
+  return noises
 end
 
 -- The bounds, none above what the slope L allows from any other ball of the curve.
-local function bounds(t, m, c, widths, centres)
+local function bounds(t, m, c, widths, centres, noises)
   local lipschitz, balls = m.lipschitz, c.balls
   local ucbs, limits = {}, {}
   local limit, last = math.huge, 0
   for place = 1, balls do
     local flying = c.flying_left[place] + c.flying_right[place]
-    local noise = model.noise(m, c, place, widths[place])
-    local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noise)
+    local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noises[place])
     limit = min(ucb, limit + lipschitz * (centres[place] - last))
     ucbs[place], limits[place], last = ucb, limit, centres[place]
   end
@@ -209,10 +215,14 @@ end
 
 -- Scores all balls of a curve and saves it.
 function score.curve(t, m, c)
-  local widths, centres, noises = measures(m, c)
+  local widths, centres = measures(c)
+  local noises = noises_in(m, c, widths)
   local square, known = posterior.estimate(m, c, widths, centres, noises)
+  if m.binary then -- the means have moved, and their noise with them
+    noises = noises_in(m, c, widths)
+  end
   local moved = {}
-  for place, ucb in ipairs(bounds(t, m, c, widths, centres)) do
+  for place, ucb in ipairs(bounds(t, m, c, widths, centres, noises)) do
     if math.abs(ucb - c.ucbs[place]) > MOVED then
       c.ucbs[place] = ucb
       moved[#moved + 1] = place
