@@ -77,10 +77,23 @@ def _run_workers(settings: Settings, listener: socket.socket) -> None:
     if settings.workers == 1:
         uvicorn.Server(config).run(sockets=[listener])
         return
-    supervisor = Multiprocess(config, sockets=[listener])
+    supervisor = _Supervisor(config, sockets=[listener])
     supervisor.run()
     if any(worker.exitcode == STARTUP_FAILURE for worker in supervisor.processes):
         sys.exit(STARTUP_FAILURE)
+
+
+class _Supervisor(Multiprocess):
+    """Notices at once that a worker died, also while it waits for an answer from it.
+
+    Uvicorn's keeps the worker's end of their pipe open itself, so that the pipe outlives the
+    worker: one that dies before it has answered would be missed for all of `_SILENT_SECONDS`.
+    """
+
+    def keep_subprocess_alive(self) -> None:
+        for worker in self.processes:
+            worker.child_conn.close()
+        super().keep_subprocess_alive()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -8,6 +8,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -271,3 +272,15 @@ def test_workers_killed_under_load(store_url: str, raw: "redis.Redis", tmp_path:
         load.verify(service)
         assert sum(service.counters(tenant)["splits"] for tenant in tenants) > 5
         assert audit(raw) == len(tenants)
+
+
+def test_a_worker_that_dies_before_it_answers_its_supervisor_is_replaced(
+    store_url: str, tmp_path: Path
+) -> None:
+    """The supervisor waits half a minute for a worker that is silent, not for one that is dead."""
+    with running_service(tmp_path, redis_url=store_url, workers=2) as service:
+        victim, other = wait_for(lambda: len(found := service.workers()) == 2 and found)
+        os.kill(victim, signal.SIGSTOP)
+        threading.Event().wait(1.5)  # it asks its workers twice a second
+        os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: len(set(service.workers()) - {victim, other}) == 1, seconds=15)

@@ -77,6 +77,7 @@ def test_what_a_killed_service_leaves_is_removed_by_the_next(
 def test_a_service_whose_folder_is_removed_goes_on(store_url: str, tmp_path: Path) -> None:
     """It has lost counts, and nothing else: the page is there, and workers start."""
     with running_service(tmp_path, redis_url=store_url, workers=2, TMPDIR=str(tmp_path)) as service:
+        wait_for(lambda: scrape(service)("zooming_workers") == 2, what="both workers")
         (folder,) = folders(tmp_path)
         shutil.rmtree(folder)
         assert scrape(service)("zooming_store_up") == 1
