@@ -34,10 +34,12 @@ LEAST_MISSED = 0.05
 TRUSTED = 1000
 # After a step of the model each reward brings so many arms up to date.
 RESCORED = 2
-# A bound that would move by less than this stays where it is.
+# A bound that would move by less than this, or by less than this share of the standard deviation of
+# its ball's mean, stays where it is.
 MOVED = 1e-4
+MOVED_SHARE = 0.1
 # A curve is scored when its variance may have changed by this share, and a bound by `MOVED`.
-NEWS = 0.05
+NEWS = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,8 +234,9 @@ class AdaptiveLearner:
     def _let_fly(self, ball: Ball, x: float) -> None:
         """A play in flight makes its ball less uncertain, though no better or worse."""
         ball.flying[ball.interval.half_of(x)] += 1.0
-        ball.ucb = min(ball.ucb, self._ucb(ball))
-        self._leaders.pop(ball.interval, None)
+        ucb = self._ucb(ball)
+        if ucb < ball.ucb and _moves(ball, ucb):
+            self._move(ball, ucb)
 
     # -- the bounds
 
@@ -261,9 +264,8 @@ class AdaptiveLearner:
         """Means, variances and bounds of all balls of a curve, from all its rewards."""
         slopes = self._estimate(curve.balls)
         for ball, ucb in zip(curve.balls, self._bounds(curve.balls), strict=True):
-            if abs(ucb - ball.ucb) > MOVED:
-                ball.ucb = ucb
-                self._leaders.pop(ball.interval, None)
+            if _moves(ball, ucb):
+                self._move(ball, ucb)
         curve.step, curve.news, curve.drift = self.model.step, 0.0, 0.0
         self.model.learn_steepness(curve.slopes, slopes)
         curve.slopes = slopes
@@ -356,6 +358,10 @@ class AdaptiveLearner:
         self._ranked.setdefault(ball.interval, {})[ball.arm] = ball
         self._leaders.pop(ball.interval, None)
 
+    def _move(self, ball: Ball, ucb: float) -> None:
+        ball.ucb = ucb
+        self._leaders.pop(ball.interval, None)
+
     def _score_some_stale_curves(self) -> None:
         for _ in range(RESCORED):
             if self.model.cursor < self.catalogue.size:
@@ -363,6 +369,11 @@ class AdaptiveLearner:
                 self.model.cursor += 1
                 if curve is not None and curve.rewards and curve.step < self.model.step:
                     self._score(curve)
+
+
+def _moves(ball: Ball, ucb: float) -> bool:
+    """Whether a new bound is far enough from the one that the ball has."""
+    return abs(ucb - ball.ucb) > max(MOVED, MOVED_SHARE * math.sqrt(ball.variance))
 
 
 def _rank(ball: Ball) -> tuple[float, int]:

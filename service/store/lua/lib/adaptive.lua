@@ -36,7 +36,7 @@ local function settle_root(t, m)
   end
 end
 
--- A curve for an arm that has none.
+-- A curve for an arm that has none, not ranked yet.
 local function new_curve(t, m, arm, id)
   m.tried = m.tried + 1
   tenant.count(t.key, "active", 1)
@@ -99,15 +99,18 @@ local function best_of(t, x, allowed)
   return found
 end
 
--- A play in flight makes its ball less uncertain, though no better or worse.
+-- A play in flight makes its ball less uncertain, though no better or worse. Tells whether that
+-- moves its bound.
 local function let_fly(t, m, c, place, x)
   curve.add(c, place, x, "flying", 1)
   local flying = c.flying_left[place] + c.flying_right[place]
   local noise = model.noise(m, c, place, curve.width(c, place))
-  local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noise)
-  c.ucbs[place] = math.min(c.ucbs[place], ucb)
-  c.changed.ucbs = true
-  score.rank(t, c, place)
+  local ucb = score.ucbs(t, m)(c.means[place], c.variances[place], flying, noise)
+  local moves = ucb < c.ucbs[place] and score.moves(c, place, ucb)
+  if moves then
+    c.ucbs[place], c.changed.ucbs = ucb, true
+  end
+  return moves
 end
 
 -- What would be played at x of the arms allowed: a decision, not made yet; nil if there is none.
@@ -142,7 +145,9 @@ function adaptive.play(t, d)
   local m = d.model
   t.trials = t.trials + 1
   if d.curve then
-    let_fly(t, m, d.curve, 1, d.x)
+    if let_fly(t, m, d.curve, 1, d.x) then
+      score.rank(t, d.curve, 1)
+    end
     curve.save_changed(t.base, d.curve)
     return
   end
@@ -150,6 +155,7 @@ function adaptive.play(t, d)
   local c = new_curve(t, m, d.arm, tenant.count(t.key, "next_ball", 1) - 1)
   model.save(t, m)
   let_fly(t, m, c, 1, d.x)
+  score.rank(t, c, 1)
   curve.save(t.base, c)
 end
 

@@ -36,14 +36,18 @@ local function offset(field, place, balls)
   return HEAD_BYTES + field[4] * balls + field[3] * (place - 1)
 end
 
+-- How so many values of a field are packed.
+local function layout(field, balls)
+  return "<" .. string.rep(field[2], balls)
+end
+
 -- So many balls from this place on.
 local function slice(packed, arm, first, balls)
   local c = { arm = arm, first = first, balls = balls, all = balls_in(packed), changed = {} }
   c.packed = packed
   c.step, c.rewards, c.news, c.drift, c.slope_square, c.slope_known = struct.unpack(HEAD, packed)
   for _, field in ipairs(FIELDS) do
-    local layout = "<" .. string.rep(field[2], balls)
-    local values = { struct.unpack(layout, packed, offset(field, first, c.all) + 1) }
+    local values = { struct.unpack(layout(field, balls), packed, offset(field, first, c.all) + 1) }
     values[balls + 1] = nil
     c[field[1]] = values
   end
@@ -101,18 +105,25 @@ function curve.whole(c)
 end
 
 local function packed_field(c, field)
-  return struct.pack("<" .. string.rep(field[2], c.balls), unpack(c[field[1]]))
+  return struct.pack(layout(field, c.balls), unpack(c[field[1]]))
 end
 
 local function packed_head(c)
   return struct.pack(HEAD, c.step, c.rewards, c.news, c.drift, c.slope_square, c.slope_known)
 end
 
--- Head and fields up to this one of a whole curve, in one piece.
+-- Head and fields up to this one of a whole curve, in one piece; a field that is as it was loaded
+-- need not be packed again.
 local function packed_up_to(c, last)
   local parts = { packed_head(c) }
   for number = 1, last do
-    parts[number + 1] = packed_field(c, FIELDS[number])
+    local field = FIELDS[number]
+    if c.reshaped or c.changed[field[1]] then
+      parts[number + 1] = packed_field(c, field)
+    else
+      local first = offset(field, 1, c.balls)
+      parts[number + 1] = string.sub(c.packed, first + 1, first + field[3] * c.balls)
+    end
   end
   return table.concat(parts)
 end

@@ -7,11 +7,12 @@
 -- big-endian, so that equal scores are ordered by arm.
 local score = {}
 
-local TRUSTED, MOVED, NEWS = 1000, 1e-4, 0.05
+local TRUSTED = 1000
+local MOVED, MOVED_SHARE, NEWS = 1e-4, 0.1, 0.1
 -- So few arms are looked up one by one; of more, some that rank high are likely to be allowed.
 local FEW = 64
 local PORTION, LARGEST_PORTION = 32, 1024
-local log, min, sqrt = math.log, math.min, math.sqrt
+local abs, log, max, min, sqrt = math.abs, math.log, math.max, math.min, math.sqrt
 
 local function member(arm)
   return struct.pack(">I4", arm)
@@ -131,19 +132,30 @@ function score.leave(t, c, place)
   interval.refresh(t.base, depth, index)
 end
 
-function score.ucb(t, m, mean, variance, flying, noise)
+-- The UCB of a ball by its mean and variance, the plays in flight there, and the noise.
+function score.ucbs(t, m)
   local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
-  variance = variance / (1 + answered * flying * variance / noise)
-  local reach = min(sqrt(variance) / m.lipschitz, 1)
-  local share = variance / noise * m.future * reach / t.arms
-  return mean + t.confidence * sqrt(2 * variance * log(1 + share))
+  local lipschitz, future, arms, confidence = m.lipschitz, m.future, t.arms, t.confidence
+  return function(mean, variance, flying, noise)
+    variance = variance / (1 + answered * flying * variance / noise)
+    local reach = min(sqrt(variance) / lipschitz, 1)
+    local share = variance / noise * future * reach / arms
+    return mean + confidence * sqrt(2 * variance * log(1 + share))
+  end
+end
+
+-- Whether a bound is far enough from the one that the ball has.
+function score.moves(c, place, ucb)
+  return abs(ucb - c.ucbs[place]) > max(MOVED, MOVED_SHARE * sqrt(c.variances[place]))
 end
 
 -- The balls' widths, and their centres.
 local function measures(c)
+  local depths, indexes = c.depths, c.indexes
   local widths, centres = {}, {}
   for place = 1, c.balls do
-    widths[place], centres[place] = curve.width(c, place), curve.centre(c, place)
+    local width = 2 ^ -depths[place]
+    widths[place], centres[place] = width, indexes[place] * width + width / 2
   end
   return widths, centres
 end
@@ -159,14 +171,16 @@ end
 
 -- The bounds, none above what the slope L allows from any other ball of the curve.
 local function bounds(t, m, c, widths, centres, noises)
-  local lipschitz, balls = m.lipschitz, c.balls
+  local ucb_of, lipschitz, balls = score.ucbs(t, m), m.lipschitz, c.balls
+  local means, variances = c.means, c.variances
+  local flying_left, flying_right = c.flying_left, c.flying_right
   local ucbs, limits = {}, {}
   local limit, last = math.huge, 0
   for place = 1, balls do
-    local flying = c.flying_left[place] + c.flying_right[place]
-    local ucb = score.ucb(t, m, c.means[place], c.variances[place], flying, noises[place])
-    limit = min(ucb, limit + lipschitz * (centres[place] - last))
-    ucbs[place], limits[place], last = ucb, limit, centres[place]
+    local flying, centre = flying_left[place] + flying_right[place], centres[place]
+    local ucb = ucb_of(means[place], variances[place], flying, noises[place])
+    limit = min(ucb, limit + lipschitz * (centre - last))
+    ucbs[place], limits[place], last = ucb, limit, centre
   end
   for place = balls, 1, -1 do
     limit = min(limits[place], limit + lipschitz * (last - centres[place]))
@@ -205,7 +219,7 @@ function score.note(m, c, place, reward)
   local noise = model.noise(m, c, place, curve.width(c, place))
   local share = variance / (variance + noise)
   c.news = c.news + variance / noise
-  c.drift = c.drift + share * (math.abs(reward - c.means[place]) + sqrt(variance))
+  c.drift = c.drift + share * (abs(reward - c.means[place]) + sqrt(variance))
 end
 
 -- Whether what was noted is enough.
@@ -223,11 +237,12 @@ function score.curve(t, m, c)
   end
   local moved = {}
   for place, ucb in ipairs(bounds(t, m, c, widths, centres, noises)) do
-    if math.abs(ucb - c.ucbs[place]) > MOVED then
+    if score.moves(c, place, ucb) then
       c.ucbs[place] = ucb
       moved[#moved + 1] = place
     end
   end
+  c.changed.means, c.changed.variances, c.changed.ucbs = true, true, #moved > 0
   if #moved > 0 and catalogue.is_live(t, c.arm) then
     rank_moved(t, c, moved)
   end
