@@ -17,6 +17,7 @@ local lib = {
   "ledger",
   "lottery",
   "model",
+  "phase",
   "posterior",
   "ranking",
   "refining",

@@ -1,4 +1,4 @@
--- include: tenant ball claim
+-- include: tenant phase ball claim
 --
 -- Claims the split of a full flagged ball for a token, or renews the claim.
 --
@@ -23,7 +23,7 @@ local lease_ms = tonumber(ARGV[5])
 
 local base = tenant.base_of(tenant_key, incarnation)
 local b = base and ball.load(base, id)
-if not b or b.phase ~= ball.FLAGGED or b.asked > 0 then
+if not b or b.phase ~= phase.FLAGGED or b.asked > 0 then
   return { "gone" }
 end
 local held = claim.read(base, id)

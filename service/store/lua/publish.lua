@@ -1,4 +1,4 @@
--- include: tenant interval ranking ball claim flagged
+-- include: tenant interval ranking phase ball claim flagged
 --
 -- Puts the staged children in the place of their parent: the split itself.
 --
@@ -26,7 +26,7 @@ local keep_ms = tonumber(ARGV[7])
 
 local base = tenant.base_of(tenant_key, incarnation)
 local b = base and ball.load(base, id)
-if b and b.phase == ball.SPLIT and b.first == first then
+if b and b.phase == phase.SPLIT and b.first == first then
   return { "published" }
 end
 local held = b and claim.read(base, id)
@@ -37,7 +37,7 @@ end
 local buckets = tonumber(redis.call("HGET", tenant_key, "buckets"))
 flagged.leave(tenant_key, base, b, buckets)
 ranking.forget_mean(base, b)
-b.phase, b.first, b.left, b.right = ball.SPLIT, first, left, right
+b.phase, b.first, b.left, b.right = phase.SPLIT, first, left, right
 ball.save(base, b)
 claim.drop(base, id)
 

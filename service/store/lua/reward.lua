@@ -1,4 +1,4 @@
--- include: tenant ball rule decision closing
+-- include: tenant phase rule decision closing
 --
 -- Credits a reward to its decision's ball, in the phase that the ball is in now.
 --
@@ -63,7 +63,7 @@ if not again then
   tenant.count(tenant_key, d.holdout and "rewards_holdout" or "rewards_applied", 1)
 end
 if not spot then
-  return { "applied", d.ball, ball.PHASE[d.phase], "" }
+  return { "applied", d.ball, phase.NAME[d.phase], "" }
 end
 local due = rule.due(t, spot, now)
-return { "applied", spot.id, ball.PHASE[spot.phase], due and spot.id or "" }
+return { "applied", spot.id, phase.NAME[spot.phase], due and spot.id or "" }

@@ -1,4 +1,4 @@
--- include: tenant ball catalogue rule lottery decision ledger journal
+-- include: tenant phase catalogue rule lottery decision ledger journal
 --
 -- Chooses the arms to play at a context, best first, and records the decisions.
 --
@@ -58,7 +58,7 @@ local DUE = 4
 local reply = { "selected", string.format("%.17g", now), ARGV[4], "" }
 local function tell(d)
   reply[2], reply[3] = string.format("%.17g", d.at), string.format("%.17g", d.x)
-  for _, part in ipairs({ d.arm, d.ball, ball.PHASE[d.phase] }) do
+  for _, part in ipairs({ d.arm, d.ball, phase.NAME[d.phase] }) do
     reply[#reply + 1] = part
   end
   reply[#reply + 1] = string.format("%.17g", d.propensity)
@@ -89,7 +89,7 @@ for place, d in ipairs(lottery.rank(t, x, allowed, draw, now)) do
   decision.open(t, d, hint)
   ledger.issued(t, d)
   journal.decision(t, now, "selected", d)
-  tenant.count(tenant_key, "trials_" .. (d.holdout and "holdout" or ball.PHASE[d.phase]), 1)
+  tenant.count(tenant_key, "trials_" .. (d.holdout and "holdout" or phase.NAME[d.phase]), 1)
   reply[DUE] = d.due and d.ball or reply[DUE]
   tell(d)
 end

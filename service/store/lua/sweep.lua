@@ -1,4 +1,4 @@
--- include: ball curve
+-- include: phase ball curve
 --
 -- Gives back the memory of some balls of a deleted tenant, or of all that is left at the end.
 --
@@ -43,7 +43,7 @@ local function doom_balls()
       doomed[key.arms(base, b.id)] = true
       doomed[key.forward(base, b.id)] = true
       doomed[key.flagged(base, b.depth, b.index)] = true
-      if b.phase == ball.FLAGGED then
+      if b.phase == phase.FLAGGED then
         doomed[key.asked(base, b.id)] = true
         doomed[key.cells(base, b.id)] = true
         for bucket = 0, buckets - 1 do

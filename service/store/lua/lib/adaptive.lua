@@ -1,4 +1,4 @@
--- include: tenant interval ball catalogue curve posterior model score refining
+-- include: tenant interval phase catalogue curve posterior model score refining
 -- The preset `adaptive`: the same numbers in the same order as algorithm/adaptive.py, where it is
 -- explained.
 local adaptive = { CLOSED_AT_ONCE = 24 }
@@ -124,11 +124,11 @@ function adaptive.choose(t, x, allowed)
   local wanted = m.fresh > 0 and (not found.best or take_new_arm(m, -found.score))
   local untried = wanted and next_untried(t, allowed)
   if untried then
-    d.arm, d.ball, d.phase, d.bound = untried, ROOT, ball.FLAGGED, 1
+    d.arm, d.ball, d.phase, d.bound = untried, ROOT, phase.FLAGGED, 1
     d.ucb, d.runner, d.runner_ucb = 0 / 0, 0, 0 / 0
   elseif found.best then
     local c = curve.load_at(t.base, found.best, x)
-    d.arm, d.ball, d.phase, d.curve = found.best, c.ids[1], ball.ACTIVE, c
+    d.arm, d.ball, d.phase, d.curve = found.best, c.ids[1], phase.ACTIVE, c
     d.ucb, d.runner = -found.score, found.second or 0
     d.runner_ucb = found.second and -found.second_score or 0 / 0
     -- The UCB is that of the ball's centre; away from it a mean may be higher. Of an arm that was
@@ -164,7 +164,7 @@ end
 -- Where a decision's reward goes: a curve covers every context. `work` is what was done there.
 function adaptive.locate(t, d)
   local c = curve.load_at(t.base, d.arm, d.x)
-  return { curve = c, id = c.ids[1], phase = ball.ACTIVE, work = 1 }
+  return { curve = c, id = c.ids[1], phase = phase.ACTIVE, work = 1 }
 end
 
 function adaptive.credit(t, spot, d, reward)

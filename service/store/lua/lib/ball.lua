@@ -1,13 +1,8 @@
--- include: interval
+-- include: interval phase
 -- The packed record of a ball; the same layout as records.py.
---
--- An active ball is asleep, and in no ranking, while none of its arms is live. A ball whose arms
--- have all been retired counts as split, without children.
-local ball = { ACTIVE = 1, FLAGGED = 2, SPLIT = 3, ASLEEP = 4 }
+local ball = {}
 
 local HEAD, TAIL = "BBI4I4I4I4ddd", "dddddI4I4I4"
-
-ball.PHASE = { "active", "flagged", "split", "active" }
 
 local NOWHERE = 2 ^ 32 - 1
 
@@ -205,14 +200,14 @@ function ball.next_level(t, level, x, found)
     b.named = {}
     for _, one in ipairs(level[b.id]) do
       b.named[one.position] = one.arm
-      if b.phase == ball.SPLIT then
+      if b.phase == phase.SPLIT then
         local child, position = forwarded(t.base, b, one.position, x)
         if child then
           hold(children, child, one.arm, position)
         end
       end
     end
-    if b.phase ~= ball.SPLIT then
+    if b.phase ~= phase.SPLIT then
       found[#found + 1] = b
     end
   end
@@ -222,7 +217,7 @@ end
 -- The descendant that now holds (x, the arm at this position), and the position there; nil if the
 -- arm has been retired.
 function ball.descendant(base, b, position, x)
-  while b.phase == ball.SPLIT do
+  while b.phase == phase.SPLIT do
     local child
     child, position = forwarded(base, b, position, x)
     if not child then

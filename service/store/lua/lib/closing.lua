@@ -1,4 +1,4 @@
--- include: tenant ball catalogue rule decision ledger journal
+-- include: tenant catalogue rule decision ledger journal
 -- How an open decision ends: credited with a reward or a default, or without one.
 local closing = {}
 

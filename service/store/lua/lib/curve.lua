@@ -36,9 +36,19 @@ local function offset(field, place, balls)
   return HEAD_BYTES + field[4] * balls + field[3] * (place - 1)
 end
 
--- How so many values of a field are packed.
-local function layout(field, balls)
-  return "<" .. string.rep(field[2], balls)
+local layouts = {}
+
+-- How a field of so many balls is packed, by its type.
+local function layouts_of(balls)
+  local found = layouts[balls]
+  if not found then
+    found = {}
+    for _, kind in ipairs({ "d", "I4", "B" }) do
+      found[kind] = "<" .. string.rep(kind, balls)
+    end
+    layouts[balls] = found
+  end
+  return found
 end
 
 -- So many balls from this place on.
@@ -46,8 +56,9 @@ local function slice(packed, arm, first, balls)
   local c = { arm = arm, first = first, balls = balls, all = balls_in(packed), changed = {} }
   c.packed = packed
   c.step, c.rewards, c.news, c.drift, c.slope_square, c.slope_known = struct.unpack(HEAD, packed)
+  local layout = layouts_of(balls)
   for _, field in ipairs(FIELDS) do
-    local values = { struct.unpack(layout(field, balls), packed, offset(field, first, c.all) + 1) }
+    local values = { struct.unpack(layout[field[2]], packed, offset(field, first, c.all) + 1) }
     values[balls + 1] = nil
     c[field[1]] = values
   end
@@ -89,9 +100,10 @@ end
 function curve.load_at(base, arm, x)
   local packed = redis.call("GET", key.curve(base, arm))
   local balls = balls_in(packed)
+  local depths, indexes = offset(DEPTHS, 1, balls), offset(INDEXES, 1, balls)
   local place = place_of(x, balls, function(place)
-    local depth = struct.unpack("<B", packed, offset(DEPTHS, place, balls) + 1)
-    return struct.unpack("<I4", packed, offset(INDEXES, place, balls) + 1) * 2 ^ -depth
+    local depth = string.byte(packed, depths + place)
+    return struct.unpack("<I4", packed, indexes + 4 * (place - 1) + 1) * 2 ^ -depth
   end)
   return slice(packed, arm, place, 1)
 end
@@ -105,7 +117,7 @@ function curve.whole(c)
 end
 
 local function packed_field(c, field)
-  return struct.pack(layout(field, c.balls), unpack(c[field[1]]))
+  return struct.pack(layouts_of(c.balls)[field[2]], unpack(c[field[1]]))
 end
 
 local function packed_head(c)

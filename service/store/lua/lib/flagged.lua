@@ -1,4 +1,4 @@
--- include: tenant interval ball claim catalogue
+-- include: tenant interval phase ball claim catalogue
 -- The flagged phase of a ball: whom to ask for a sample, what has come in, when it is full.
 --
 -- `cells` holds, for each arm of the ball, buckets + 2 numbers of 32 bits: how often the arm was
@@ -43,7 +43,7 @@ end
 
 -- Makes the ball flagged, last in the queue of its interval. The caller saves the record.
 function flagged.enter(t, b, now)
-  b.phase, b.cursor, b.filled, b.asked = ball.FLAGGED, 0, 0, 0
+  b.phase, b.cursor, b.filled, b.asked = phase.FLAGGED, 0, 0, 0
   if b.k > 0 then
     ask_live_arms(t, b)
   end
@@ -212,7 +212,7 @@ end
 
 -- Whether the ball is full and nobody is at work on its split.
 function flagged.due(t, b, now)
-  if b.phase ~= ball.FLAGGED or not is_full(t, b) then
+  if b.phase ~= phase.FLAGGED or not is_full(t, b) then
     return false
   end
   local held = claim.read(t.base, b.id)

@@ -1,4 +1,4 @@
--- include: interval ball
+-- include: interval phase ball
 -- The ranking of the balls of an interval.
 --
 -- The sorted set `active` has the best active ball first. A ball that has been selected or rewarded
@@ -73,7 +73,7 @@ end
 
 -- Ranks an active ball anew; one that is asleep by its mean alone.
 function ranking.place(base, b, confidence)
-  if b.phase == ball.ACTIVE then
+  if b.phase == phase.ACTIVE then
     local score = string.format("%.17g", ranking.score(b, confidence))
     redis.call("ZADD", key.active(base, b.depth, b.index), score, member(b))
   end
@@ -92,7 +92,7 @@ end
 
 -- Takes a ball out of the ranking of active balls, if it is there; its mean stays.
 function ranking.drop(base, b)
-  if b.phase == ball.ACTIVE and b.n == 0 and b.selects == 0 then
+  if b.phase == phase.ACTIVE and b.n == 0 and b.selects == 0 then
     ranking.take_fresh(base, b)
   else
     redis.call("ZREM", key.active(base, b.depth, b.index), member(b))
@@ -103,12 +103,12 @@ end
 -- Nothing of the ball may be played for now.
 function ranking.sleep(base, b)
   ranking.drop(base, b)
-  b.phase = ball.ASLEEP
+  b.phase = phase.ASLEEP
   ball.save(base, b)
 end
 
 function ranking.wake(base, b, confidence)
-  b.phase = ball.ACTIVE
+  b.phase = phase.ACTIVE
   if b.n == 0 and b.selects == 0 then
     ranking.add_range(base, b.depth, b.index, b.id, b.id)
     interval.refresh(base, b.depth, b.index)

@@ -12,7 +12,7 @@ local MOVED, MOVED_SHARE, NEWS = 1e-4, 0.1, 0.1
 -- So few arms are looked up one by one; of more, some that rank high are likely to be allowed.
 local FEW = 64
 local PORTION, LARGEST_PORTION = 32, 1024
-local abs, log, max, min, sqrt = math.abs, math.log, math.max, math.min, math.sqrt
+local abs, log, min, sqrt = math.abs, math.log, math.min, math.sqrt
 
 local function member(arm)
   return struct.pack(">I4", arm)
@@ -146,7 +146,8 @@ end
 
 -- Whether a bound is far enough from the one that the ball has.
 function score.moves(c, place, ucb)
-  return abs(ucb - c.ucbs[place]) > max(MOVED, MOVED_SHARE * sqrt(c.variances[place]))
+  local by = abs(ucb - c.ucbs[place])
+  return by > MOVED and by > MOVED_SHARE * sqrt(c.variances[place])
 end
 
 -- The balls' widths, and their centres.

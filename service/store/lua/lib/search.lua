@@ -1,4 +1,4 @@
--- include: interval ranking ball flagged catalogue
+-- include: interval ranking phase ball flagged catalogue
 -- Which ball of the paper's presets is played where not every arm may be: the best one that holds
 -- an arm that may.
 --
@@ -22,8 +22,8 @@ end
 
 local function comes_before(a, b)
   if a.phase ~= b.phase then
-    return a.phase == ball.FLAGGED
-  elseif a.phase ~= ball.FLAGGED then
+    return a.phase == phase.FLAGGED
+  elseif a.phase ~= phase.FLAGGED then
     return a.score < b.score or (a.score == b.score and a.id < b.id)
   end
   return a.depth < b.depth or (a.depth == b.depth and a.order < b.order)
@@ -54,9 +54,9 @@ local function look_up(t, x, allowed)
     level = ball.next_level(t, level, x, found)
   end
   for _, b in ipairs(found) do
-    if b.phase == ball.ASLEEP then -- one of its arms has just been resumed
+    if b.phase == phase.ASLEEP then -- one of its arms has just been resumed
       ranking.wake(t.base, b, t.confidence)
-    elseif b.phase == ball.FLAGGED then
+    elseif b.phase == phase.FLAGGED then
       b.order = flagged.order(t.base, b)
     end
     b.score = ranking.score(b, t.confidence)
@@ -160,7 +160,7 @@ local function walk(t, x, allowed, order)
       order.balls, order.next_of = look_up(t, x, allowed), nil
       return
     elseif
-      b.phase == ball.ACTIVE
+      b.phase == phase.ACTIVE
       and not allowed.arms
       and allowed.taken_count == 0
       and #tired < MOST_TO_SLEEP
@@ -206,7 +206,7 @@ end
 -- The ball to play, if any, and if that is an active one, the second.
 local function first_two(t, x, allowed)
   local first = first_from(t, x, allowed, 1)
-  if not first or first.phase == ball.FLAGGED then
+  if not first or first.phase == phase.FLAGGED then
     return first
   end
   local walked = allowed.order.balls

@@ -1,4 +1,4 @@
--- include: tenant interval ranking ball claim flagged catalogue search
+-- include: tenant interval ranking phase ball claim flagged catalogue search
 -- The paper's presets: what is played, and what becomes of a reward.
 local zooming = { CLOSED_AT_ONCE = 16 }
 
@@ -19,7 +19,7 @@ function zooming.choose(t, x, allowed, now)
   end
   local d = { ball = b.id, phase = b.phase, x = x, best_mean = best_mean, record = b }
   d.ucb, d.runner, d.runner_ucb, d.bound = 0 / 0, 0, 0 / 0, 1
-  if b.phase == ball.FLAGGED then
+  if b.phase == phase.FLAGGED then
     d.due = flagged.due(t, b, now)
     d.position, d.arm, d.asked = flagged.pick(t, b, allowed)
   else
@@ -36,7 +36,7 @@ end
 -- Plays what was chosen.
 function zooming.play(t, d, now)
   local b = d.record
-  if b.phase == ball.FLAGGED then
+  if b.phase == phase.FLAGGED then
     -- As it is met: when this play sets the last arm aside, its reward may still complete it.
     d.due = flagged.due(t, b, now)
     flagged.issue(t, b, d)
@@ -61,10 +61,10 @@ end
 
 function zooming.credit(t, spot, d, reward, now)
   local b = spot.ball
-  if b.phase == ball.FLAGGED then
+  if b.phase == phase.FLAGGED then
     flagged.count(t.base, b, t, spot.position, d.x, reward)
   else
-    if b.phase == ball.ACTIVE and b.n == 0 and b.selects == 0 then
+    if b.phase == phase.ACTIVE and b.n == 0 and b.selects == 0 then
       ranking.take_fresh(t.base, b)
     end
     b.n = b.n + 1
@@ -106,7 +106,7 @@ end
 function zooming.arm_changed() end
 
 local function leave_partition(t, b)
-  if b.phase == ball.FLAGGED then
+  if b.phase == phase.FLAGGED then
     flagged.leave(t.key, t.base, b, t.buckets)
     flagged.drop_samples(t.base, b, t.buckets)
   else
@@ -120,7 +120,7 @@ local function leave_partition(t, b)
   -- Whoever reads the partition meanwhile may have seen the ball, and wants its arms.
   redis.call("PEXPIRE", key.arms(t.base, b.id), t.window_ms + t.retention_ms)
   claim.drop(t.base, b.id)
-  b.phase, b.first, b.left, b.right = ball.SPLIT, 0, 0, 0
+  b.phase, b.first, b.left, b.right = phase.SPLIT, 0, 0, 0
   ball.save(t.base, b)
 end
 
@@ -135,13 +135,13 @@ function zooming.settle(t, b, arm, now)
   end
   if not ball.first_from(t.base, b, b.cursor, is_kept) then
     leave_partition(t, b)
-  elseif b.phase == ball.FLAGGED then
+  elseif b.phase == phase.FLAGGED then
     flagged.settle(t, b, ball.position_of(t.base, b, arm), is_live(arm))
     ball.save(t.base, b)
     return flagged.due(t, b, now)
-  elseif b.phase == ball.ASLEEP and is_live(arm) then
+  elseif b.phase == phase.ASLEEP and is_live(arm) then
     ranking.wake(t.base, b, t.confidence)
-  elseif b.phase == ball.ACTIVE and not ball.first_from(t.base, b, b.cursor, is_live) then
+  elseif b.phase == phase.ACTIVE and not ball.first_from(t.base, b, b.cursor, is_live) then
     ranking.sleep(t.base, b)
   end
   return false
