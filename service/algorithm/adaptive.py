@@ -38,8 +38,9 @@ RESCORED = 2
 # its ball's mean, stays where it is.
 MOVED = 1e-4
 MOVED_SHARE = 0.1
-# A curve is scored when its variance may have changed by this share, and a bound by `MOVED`.
+# A curve is scored when its variance may have changed by this share, and a bound by this much.
 NEWS = 0.1
+DRIFT = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +125,7 @@ class AdaptiveLearner:
         ball.counts[half] += 1.0
         ball.totals[half] += reward
         reshaped = len(curve.balls) > balls_before
-        if reshaped or (curve.news >= NEWS and curve.drift > MOVED):
+        if reshaped or (curve.news >= NEWS and curve.drift > DRIFT):
             self._score(curve)
             if self.config.lipschitz is None:
                 self.model.learn_slope(curve.balls, ball)

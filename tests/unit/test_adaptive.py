@@ -11,7 +11,7 @@ import pytest
 from loadtest.environments import Environment, bernoulli, continuum, finite_types, zigzag
 from loadtest.simulation.ablations import NoSteepness
 from service.algorithm import AdaptiveConfig, AdaptiveLearner, Config, Learner
-from service.algorithm.adaptive import MOST_BALLS, MOVED, MOVED_SHARE, NEWS
+from service.algorithm.adaptive import DRIFT, MOST_BALLS, MOVED, MOVED_SHARE, NEWS
 from service.algorithm.config import FIRST_FUTURE
 from service.algorithm.curve import (
     PERSISTENCE,
@@ -366,7 +366,7 @@ def test_a_curve_is_scored_when_there_is_news() -> None:
     for trial in range(2000):
         made.reward(made.select(0.5), 0.5 + 0.1 * (-1) ** trial)
         curve = made.curves[0]
-        assert curve.news < NEWS or curve.drift <= MOVED
+        assert curve.news < NEWS or curve.drift <= DRIFT
         scored.append(curve.news == 0)
     assert all(scored[:10])
     assert 1 <= sum(scored[-500:]) < 50

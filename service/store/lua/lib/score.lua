@@ -8,7 +8,8 @@
 local score = {}
 
 local TRUSTED = 1000
-local MOVED, MOVED_SHARE, NEWS = 1e-4, 0.1, 0.1
+local MOVED, MOVED_SHARE = 1e-4, 0.1
+local NEWS, DRIFT = 0.1, 1e-3
 -- So few arms are looked up one by one; of more, some that rank high are likely to be allowed.
 local FEW = 64
 local PORTION, LARGEST_PORTION = 32, 1024
@@ -225,7 +226,7 @@ end
 
 -- Whether what was noted is enough.
 function score.due(c)
-  return c.reshaped or (c.news >= NEWS and c.drift > MOVED)
+  return c.reshaped or (c.news >= NEWS and c.drift > DRIFT)
 end
 
 -- Scores all balls of a curve and saves it.
