@@ -34,8 +34,8 @@ LEAST_MISSED = 0.05
 TRUSTED = 1000
 # After a step of the model each reward brings so many arms up to date.
 RESCORED = 2
-# A bound that would move by less than this, or by less than this share of the standard deviation of
-# its ball's mean, stays where it is.
+# A bound that would move by less than this, or by less than this share of its height above the mean,
+# stays where it is.
 MOVED = 1e-4
 MOVED_SHARE = 0.1
 # A curve is scored when its variance may have changed by this share, and a bound by this much.
@@ -261,6 +261,10 @@ class AdaptiveLearner:
         bonus = math.sqrt(2 * variance * math.log(1 + share))
         return ball.mean + self.config.confidence_coefficient * bonus
 
+    def _move(self, ball: Ball, ucb: float) -> None:
+        ball.ucb = ucb
+        self._leaders.pop(ball.interval, None)
+
     def _score(self, curve: Curve) -> None:
         """Means, variances and bounds of all balls of a curve, from all its rewards."""
         slopes = self._estimate(curve.balls)
@@ -359,10 +363,6 @@ class AdaptiveLearner:
         self._ranked.setdefault(ball.interval, {})[ball.arm] = ball
         self._leaders.pop(ball.interval, None)
 
-    def _move(self, ball: Ball, ucb: float) -> None:
-        ball.ucb = ucb
-        self._leaders.pop(ball.interval, None)
-
     def _score_some_stale_curves(self) -> None:
         for _ in range(RESCORED):
             if self.model.cursor < self.catalogue.size:
@@ -374,7 +374,7 @@ class AdaptiveLearner:
 
 def _moves(ball: Ball, ucb: float) -> bool:
     """Whether a new bound is far enough from the one that the ball has."""
-    return abs(ucb - ball.ucb) > max(MOVED, MOVED_SHARE * math.sqrt(ball.variance))
+    return abs(ucb - ball.ucb) > max(MOVED, MOVED_SHARE * (ucb - ball.mean))
 
 
 def _rank(ball: Ball) -> tuple[float, int]:

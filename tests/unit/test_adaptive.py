@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_no_bound_rises_faster_than_the_slope_allows() -> None:
     """From the centre of any ball to the far end of any other, but for what was too little."""
 
     def left_alone(ball: Ball) -> float:
-        return max(MOVED, MOVED_SHARE * math.sqrt(ball.variance))
+        return max(MOVED, MOVED_SHARE * (ball.ucb - ball.mean) / (1 - MOVED_SHARE))
 
     made = learner(arms=4, noise=0.02, horizon=2000)
     played(made, zigzag(4, noise=0.02), 500)
@@ -132,6 +133,14 @@ def test_no_bound_rises_faster_than_the_slope_allows() -> None:
             for other in curve.balls:
                 reach = abs(ball.centre - other.centre) + ball.width / 2
                 assert ball.ucb <= other.ucb + reach + left_alone(ball) + left_alone(other)
+
+
+@pytest.mark.parametrize("body", [{}, {"noise": 0.3, "horizon": 20_000}, {"lipschitz": 4.0}])
+def test_a_crowd_without_rewards_does_not_settle_on_one_arm(body: dict[str, Any]) -> None:
+    """However many plays are in flight, one more still makes a difference, or soon will."""
+    made, chance = learner(arms=5, **body), random.Random(0)
+    plays = Counter(made.select(chance.random()).arm for _ in range(2000))
+    assert min(plays[arm] for arm in range(5)) > 200
 
 
 def test_plays_in_flight_lower_the_bound_until_their_reward_is_there() -> None:

@@ -105,7 +105,8 @@ local function let_fly(t, m, c, place, x)
   curve.add(c, place, x, "flying", 1)
   local flying = c.flying_left[place] + c.flying_right[place]
   local noise = model.noise(m, c, place, curve.width(c, place))
-  local ucb = score.ucbs(t, m)(c.means[place], c.variances[place], flying, noise)
+  local ucb_of = score.ucb_by(t, m)
+  local ucb = ucb_of(c.means[place], c.variances[place], flying, noise)
   local moves = ucb < c.ucbs[place] and score.moves(c, place, ucb)
   if moves then
     c.ucbs[place], c.changed.ucbs = ucb, true

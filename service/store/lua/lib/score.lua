@@ -133,8 +133,9 @@ function score.leave(t, c, place)
   interval.refresh(t.base, depth, index)
 end
 
--- The UCB of a ball by its mean and variance, the plays in flight there, and the noise.
-function score.ucbs(t, m)
+-- A function that tells the UCB of a ball by its mean and variance, its plays in flight, and the
+-- noise.
+function score.ucb_by(t, m)
   local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
   local lipschitz, future, arms, confidence = m.lipschitz, m.future, t.arms, t.confidence
   return function(mean, variance, flying, noise)
@@ -148,10 +149,10 @@ end
 -- Whether a bound is far enough from the one that the ball has.
 function score.moves(c, place, ucb)
   local by = abs(ucb - c.ucbs[place])
-  return by > MOVED and by > MOVED_SHARE * sqrt(c.variances[place])
+  return by > MOVED and by > MOVED_SHARE * (ucb - c.means[place])
 end
 
--- The balls' widths, and their centres.
+-- The balls' widths, and their centres, for all at once.
 local function measures(c)
   local depths, indexes = c.depths, c.indexes
   local widths, centres = {}, {}
@@ -173,7 +174,7 @@ end
 
 -- The bounds, none above what the slope L allows from any other ball of the curve.
 local function bounds(t, m, c, widths, centres, noises)
-  local ucb_of, lipschitz, balls = score.ucbs(t, m), m.lipschitz, c.balls
+  local ucb_of, lipschitz, balls = score.ucb_by(t, m), m.lipschitz, c.balls
   local means, variances = c.means, c.variances
   local flying_left, flying_right = c.flying_left, c.flying_right
   local ucbs, limits = {}, {}
@@ -244,7 +245,8 @@ function score.curve(t, m, c)
       moved[#moved + 1] = place
     end
   end
-  c.changed.means, c.changed.variances, c.changed.ucbs = true, true, #moved > 0
+  c.changed.means, c.changed.variances = true, true
+  c.changed.ucbs = c.changed.ucbs or #moved > 0
   if #moved > 0 and catalogue.is_live(t, c.arm) then
     rank_moved(t, c, moved)
   end
