@@ -34,7 +34,7 @@ LEAST_MISSED = 0.05
 TRUSTED = 1000
 # After a step of the model each reward brings so many arms up to date.
 RESCORED = 2
-# A bound that would move by less than this, or by less than this share of its height above the mean,
+# A bound that would move by less than this, or by less than this share of its height over the mean,
 # stays where it is.
 MOVED = 1e-4
 MOVED_SHARE = 0.1
