@@ -37,8 +37,8 @@ _BACKLOG = 2048
 def serve(settings: Settings) -> None:
     """Serves until it is told to stop."""
     logs.set_up()
-    # By default SIGTERM would end this process before it has ended what it started.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    stop = _Stop()
+    signal.signal(signal.SIGTERM, stop)
     with ExitStack() as stack:
         where = "your store"
         if not settings.redis_url:
@@ -57,7 +57,28 @@ def serve(settings: Settings) -> None:
             file=sys.stderr,
             flush=True,
         )
+        stop.if_told()
         _run_workers(settings, listener)
+
+
+class _Stop:
+    """What SIGTERM does until the workers' server has its own way to stop.
+
+    By default it would end this process before it has ended what it started. The exit is lost when
+    it is raised where Python drops exceptions, as in a `__del__`, so it is remembered.
+    """
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def __call__(self, *_: object) -> None:
+        self._told = True
+        sys.exit(0)
+
+    def if_told(self) -> None:
+        """Stops, if that was asked for."""
+        if self._told:
+            sys.exit(0)
 
 
 def _run_workers(settings: Settings, listener: socket.socket) -> None:

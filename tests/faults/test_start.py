@@ -212,6 +212,28 @@ def test_told_to_stop_while_it_starts(tmp_path: Path, number: signal.Signals) ->
         assert "Traceback" not in service.log_text()
 
 
+def test_told_to_stop_where_exceptions_are_dropped(store_url: str, tmp_path: Path) -> None:
+    """A `__del__` runs at any time, and what is raised in it is lost."""
+    program = """
+import signal
+from service import serve
+from service.settings import Settings
+
+class Forgotten:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+async def verify(url):
+    Forgotten()
+
+serve._verify = verify
+serve.serve(Settings.load({"port": 0}))
+"""
+    environment = os.environ | {"ZOOMING_REDIS_URL": store_url, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, timeout=30)
+    assert ended.returncode == 0
+
+
 def test_killed_supervisor_leaves_nothing_behind(tmp_path: Path) -> None:
     """Workers and store end by themselves; the next service has all that was acknowledged."""
     with ExitStack() as stack:
