@@ -16,7 +16,9 @@ from tests.support.engine import new_name
 from tests.support.servers import Service, wait_for
 
 SCALE = {"kind": "linear", "low": -10, "high": 10, "outside": "clamp"}
-WINDOW = {"reward_window_seconds": 1.0}
+# Longer than a busy machine stands still: a window that ends while a client goes on makes its order
+# another one.
+WINDOW = {"reward_window_seconds": 2.0}
 BUSY: dict[str, Any] = {
     "arms": ["a", "b", "c", "d"],
     "context_scale": SCALE,
