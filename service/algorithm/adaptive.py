@@ -236,7 +236,7 @@ class AdaptiveLearner:
         """A play in flight makes its ball less uncertain, though no better or worse."""
         ball.flying[ball.interval.half_of(x)] += 1.0
         ucb = self._ucb(ball)
-        if ucb < ball.ucb and _moves(ball, ucb):
+        if ucb < ball.ucb:
             self._move(ball, ucb)
 
     # -- the bounds
@@ -262,15 +262,16 @@ class AdaptiveLearner:
         return ball.mean + self.config.confidence_coefficient * bonus
 
     def _move(self, ball: Ball, ucb: float) -> None:
-        ball.ucb = ucb
-        self._leaders.pop(ball.interval, None)
+        """Gives the ball a new bound, if that is far enough from the one it has."""
+        if abs(ucb - ball.ucb) > max(MOVED, MOVED_SHARE * (ucb - ball.mean)):
+            ball.ucb = ucb
+            self._leaders.pop(ball.interval, None)
 
     def _score(self, curve: Curve) -> None:
         """Means, variances and bounds of all balls of a curve, from all its rewards."""
         slopes = self._estimate(curve.balls)
         for ball, ucb in zip(curve.balls, self._bounds(curve.balls), strict=True):
-            if _moves(ball, ucb):
-                self._move(ball, ucb)
+            self._move(ball, ucb)
         curve.step, curve.news, curve.drift = self.model.step, 0.0, 0.0
         self.model.learn_steepness(curve.slopes, slopes)
         curve.slopes = slopes
@@ -370,11 +371,6 @@ class AdaptiveLearner:
                 self.model.cursor += 1
                 if curve is not None and curve.rewards and curve.step < self.model.step:
                     self._score(curve)
-
-
-def _moves(ball: Ball, ucb: float) -> bool:
-    """Whether a new bound is far enough from the one that the ball has."""
-    return abs(ucb - ball.ucb) > max(MOVED, MOVED_SHARE * (ucb - ball.mean))
 
 
 def _rank(ball: Ball) -> tuple[float, int]:

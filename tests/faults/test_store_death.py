@@ -74,15 +74,17 @@ def test_store_killed_under_load(service: Service, raw: "redis.Redis") -> None:
     """Clients see 200 or 503; whatever they were told was done is done, once."""
     tenants = new_tenants(service)
     with Load(service.url, tenants) as load:
-        for _ in range(5):
+        kills = 0
+        # It is back within moments, so it may take some more until a client has met none.
+        while kills < 5 or (503 not in load.statuses and kills < 15):
+            kills += 1
             # One that dies young is started again after a longer pause each time.
             steady = time.monotonic() + STEADY_SECONDS
             load.wait_for_trials(40)
             wait_for(partial(is_past, steady))
             os.kill(store_of(service), signal.SIGKILL)
         load.wait_for_trials(40)
-    # How many meet a store that is not there is up to the machine: it is back within moments.
-    assert set(load.statuses) <= {200, 503}
+    assert set(load.statuses) == {200, 503}
     load.verify(service)
     assert sum(service.counters(tenant)["splits"] for tenant in tenants) > 10
 

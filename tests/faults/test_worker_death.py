@@ -284,3 +284,4 @@ def test_a_worker_that_dies_before_it_answers_its_supervisor_is_replaced(
         threading.Event().wait(1.5)  # it asks its workers twice a second
         os.kill(victim, signal.SIGKILL)
         wait_for(lambda: len(set(service.workers()) - {victim, other}) == 1, seconds=15)
+        assert other in service.workers()

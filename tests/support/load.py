@@ -146,8 +146,8 @@ class Load:
 
     @property
     def statuses(self) -> Counter[int]:
-        """How many answers of each status there were."""
-        return sum((client.statuses for client in self._clients), Counter())
+        """How many answers of each status there were so far."""
+        return sum((client.statuses.copy() for client in self._clients), Counter())
 
     def wait_for_trials(self, count: int) -> None:
         """Returns when so many more trials have been acknowledged."""
