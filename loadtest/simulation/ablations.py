@@ -3,7 +3,6 @@
 import math
 
 from service.algorithm import AdaptiveLearner
-from service.algorithm.adaptive import TRUSTED
 from service.algorithm.config import AdaptiveConfig
 from service.algorithm.curve import NO_SLOPES, Ball, Curve, Slopes
 
@@ -50,12 +49,8 @@ class NotBinary(AdaptiveLearner):
 class ConstantConfidence(AdaptiveLearner):
     """The bonus has ln T in it, not the share of the future that a better arm would serve."""
 
-    def _ucb(self, ball: Ball) -> float:
-        noise = self.model.noise(ball)
-        answered = (self.model.rewards + TRUSTED) / (self._selects + TRUSTED)
-        variance = ball.variance / (1 + answered * sum(ball.flying) * ball.variance / noise)
-        bonus = math.sqrt(2 * variance * math.log(self.model.future))
-        return ball.mean + self.config.confidence_coefficient * bonus
+    def _at_stake(self, variance: float, noise: float) -> float:
+        return math.log(self.model.future)
 
 
 class EveryArm(AdaptiveLearner):

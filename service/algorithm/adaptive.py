@@ -26,9 +26,11 @@ FIRST_DEPTH = 6
 # An arm not yet tried is taken when so many times what it may bring is more than what it costs to
 # get to know it: what a look misses, once, and so often again where the noise is as large as what
 # is looked for.
-OPTIMISM = 6.0
+OPTIMISM = 4.0
 LOOKS = 48.0
 LEAST_MISSED = 0.05
+# How a bonus grows with what is at stake: as this power of its logarithm.
+CAUTION = 0.35
 # Rewards may never come: plays in flight count by the share that was answered so far, of all plays
 # and this many that are taken to have been.
 TRUSTED = 1000
@@ -219,7 +221,8 @@ class AdaptiveLearner:
         gain = OPTIMISM * gap * model.future * reach / (len(self.curves) + 1)
         missed = max(best.ucb - model.typical_first_reward, LEAST_MISSED)
         apart = max(missed, gap)
-        return gain > missed * (1 + LOOKS * model.variance / (apart * apart))
+        looks = 1 + LOOKS * model.reward_variance(best) / (apart * apart)
+        return gain > missed * looks
 
     def _try_new_arm(self, arm: int, x: float) -> AdaptiveDecision:
         self.untried.discard(arm)
@@ -250,16 +253,23 @@ class AdaptiveLearner:
         curve.drift += share * (abs(reward - ball.mean) + math.sqrt(ball.variance))
 
     def _ucb(self, ball: Ball) -> float:
-        """The mean and a bonus that knows how much of the future a better arm would serve."""
-        model = self.model
-        noise = model.noise(ball)
-        answered = (model.rewards + TRUSTED) / (self._selects + TRUSTED)
+        """The mean, and a bonus that knows how much is at stake."""
+        noise = self.model.noise(ball)
+        answered = (self.model.rewards + TRUSTED) / (self._selects + TRUSTED)
         flying = answered * (ball.flying[0] + ball.flying[1])
         variance = ball.variance / (1 + flying * ball.variance / noise)
-        reach = min(math.sqrt(variance) / model.lipschitz, 1.0)
-        share = variance / noise * model.future * reach / self.catalogue.arms
-        bonus = math.sqrt(2 * variance * math.log(1 + share))
+        bonus = math.sqrt(2 * variance) * self._at_stake(variance, noise) ** CAUTION
         return ball.mean + self.config.confidence_coefficient * bonus
+
+    def _at_stake(self, variance: float, noise: float) -> float:
+        """The logarithm of what one more look tells, for the trials that a better arm would serve.
+
+        Those are as many of all to come as are within its reach, shared by all arms. The flatter
+        curves are, the further a look tells, and the less hangs on each.
+        """
+        model = self.model
+        reach = min(math.sqrt(variance) / model.lipschitz, 1.0) * model.steepness
+        return math.log(1 + variance / noise * model.future * reach / self.catalogue.arms)
 
     def _move(self, ball: Ball, ucb: float) -> None:
         """Gives the ball a new bound, if that is far enough from the one it has."""

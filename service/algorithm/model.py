@@ -19,8 +19,10 @@ EVIDENCE = 4.0
 MOST_EVIDENCE = 64.0
 LARGE_SQUARE = 0.5
 SURPRISE = 25.0
-# Where all rewards are 0 or 1 they have the variance of their mean, but not less than this.
+# Where all rewards are 0 or 1 they have the variance of their mean, but not less than this, and are
+# not expected to have less than that where the noise is learned.
 LEAST_BINARY = 0.01
+LEAST_EXPECTED = 0.1
 # The slope L that is learned: how many standard deviations make a mean sure, and how many times a
 # ball's own rise is nothing to go by, and where it ends.
 SURELY = 2.0
@@ -78,18 +80,21 @@ class Model:
         return max(average * average, 1.0)
 
     def noise(self, ball: Ball) -> float:
-        """The variance of a reward around the mean of a ball.
+        """The variance of a reward around the mean of a ball, wherever in it the context is."""
+        rise = self.lipschitz * ball.width
+        return self.reward_variance(ball) + rise * rise / 12
+
+    def reward_variance(self, ball: Ball) -> float:
+        """The variance of a reward at the centre of a ball.
 
         Rewards that are all 0 or 1 have the less of it the nearer to 0 or 1 the mean is; it is
         taken to be up to a standard deviation nearer to the middle than it seems.
         """
-        variance = self.variance
-        if self.binary:
-            unsure = math.sqrt(ball.variance)
-            mean = min(max(0.5, ball.mean - unsure), ball.mean + unsure)
-            variance = min(variance, max(mean * (1 - mean), LEAST_BINARY))
-        rise = self.lipschitz * ball.width
-        return variance + rise * rise / 12
+        if not self.binary:
+            return self.variance
+        unsure = math.sqrt(ball.variance)
+        mean = min(max(0.5, ball.mean - unsure), ball.mean + unsure)
+        return min(4 * self.variance, 1.0) * max(mean * (1 - mean), LEAST_BINARY)
 
     def count(self, reward: float, *, is_first: bool) -> None:
         """One more reward; the first of its arm, or not."""
@@ -104,13 +109,17 @@ class Model:
                 self._begin_step()
 
     def learn_noise(self, ball: Ball, reward: float, *, weight: float) -> None:
-        """From what a reward differs from those before it in its ball; the arms count alike."""
+        """From what a reward differs from those before it in its ball; the arms count alike.
+
+        Of rewards that are all 0 or 1 it is the noise at a mean of ½, where there is most of it.
+        """
         count = ball.counts[0] + ball.counts[1]
         if count < 1:
             return
         residual = reward - (ball.totals[0] + ball.totals[1]) / count
         square = residual * residual * count / (count + 1)
-        self.evidence += weight
+        usual = max(ball.mean * (1 - ball.mean), LEAST_EXPECTED) * 4 if self.binary else 1.0
+        self.evidence += weight * usual
         self.squares += weight * min(square, max(SURPRISE * self.variance, LARGE_SQUARE))
         variance = max(self.squares / self.evidence, LEAST_NOISE)
         if self.evidence < EVIDENCE:

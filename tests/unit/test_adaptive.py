@@ -184,7 +184,7 @@ def test_a_new_arm_is_tried_while_there_is_something_to_gain() -> None:
 
 @pytest.mark.parametrize(
     "best, noise, fewest, most",
-    [(0.95, 0.01, 90, 100), (0.95, 0.3, 2, 50), (0.5, 0.3, 100, 100)],
+    [(0.9, 0.01, 90, 100), (0.9, 0.3, 2, 50), (0.5, 0.3, 100, 100)],
 )
 def test_fewer_arms_are_tried_where_that_costs_more_than_it_may_bring(
     best: float, noise: float, fewest: int, most: int
@@ -246,6 +246,25 @@ def test_the_noise_is_learned(sigma: float) -> None:
         assert sigma / 2 < learned < 2 * sigma
     else:
         assert learned < 0.01
+
+
+@pytest.mark.parametrize("worth", [0.5, 0.9])
+def test_the_noise_of_0_and_1_is_learned_for_a_mean_of_a_half(worth: float) -> None:
+    """Arms near 1 are played most; the little noise that they have is theirs alone."""
+    made = learner(arms=5, lipschitz=1.0)
+    chance = random.Random(0)
+    for _ in range(3000):
+        made.reward(made.select(chance.random()), float(chance.random() < worth))
+    assert 0.4 < math.sqrt(made.model.variance) < 0.7
+
+
+def test_rewards_that_are_sure_to_be_0_or_1_have_no_noise() -> None:
+    made = learner(arms=2, lipschitz=1.0)
+    chance = random.Random(0)
+    for _ in range(500):
+        decision = made.select(chance.random())
+        made.reward(decision, float(decision.arm))
+    assert made.model.variance < 0.01
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -354,6 +373,13 @@ def test_rewards_of_0_or_1_have_the_noise_of_their_mean() -> None:
         ball = Ball(0, Interval(10, 0), 0, mean=mean, variance=variance)
         noises.append(made.model.noise(ball))
     assert noises == pytest.approx([0.25, 0.25, 0.25, 0.89 * 0.11, 0.89 * 0.11, 0.01], abs=1e-6)
+
+
+def test_a_smaller_noise_that_is_told_holds_for_0_and_1_too() -> None:
+    """Told a fifth of the most there may be, a mean has a fifth of its own."""
+    model = learner(arms=3, noise=0.5 / math.sqrt(5), lipschitz=1.0).model
+    ball = Ball(0, Interval(10, 0), 0, mean=0.9, variance=1e-12)
+    assert model.reward_variance(ball) == pytest.approx(0.09 / 5, abs=1e-5)
 
 
 def test_one_reward_between_0_and_1_ends_it() -> None:

@@ -3,7 +3,7 @@
 -- explained.
 local adaptive = { CLOSED_AT_ONCE = 24 }
 
-local OPTIMISM, LOOKS, LEAST_MISSED = 6.0, 48.0, 0.05
+local OPTIMISM, LOOKS, LEAST_MISSED = 4.0, 48.0, 0.05
 local RESCORED = 2
 -- What a curve that is scored takes, in decisions that are closed without.
 local SCORING = 8
@@ -11,8 +11,9 @@ local ROOT = 0
 
 -- -- the choice
 
--- Whether the next arm may bring more than it costs to get to know it.
-local function take_new_arm(m, best_ucb)
+-- Whether the next arm may bring more than it costs to get to know it. The best of those that were
+-- tried has this bound, and its rewards this variance.
+local function take_new_arm(m, best_ucb, variance)
   local beyond = m.total > m.rewards
   local gap = beyond and 1 or math.max(1 - best_ucb, 0)
   local reach = math.min(gap / m.lipschitz, 1)
@@ -23,7 +24,7 @@ local function take_new_arm(m, best_ucb)
   end
   local missed = math.max(best_ucb - typical, LEAST_MISSED)
   local apart = math.max(missed, gap)
-  return gain > missed * (1 + LOOKS * m.variance / (apart * apart))
+  return gain > missed * (1 + LOOKS * variance / (apart * apart))
 end
 
 -- Where the root has left its arms to curves, it is gone.
@@ -122,13 +123,14 @@ function adaptive.choose(t, x, allowed)
   if allowed.arms or allowed.taken_count > 0 then
     found = best_of(t, x, allowed)
   end
-  local wanted = m.fresh > 0 and (not found.best or take_new_arm(m, -found.score))
+  local c = found.best and curve.load_at(t.base, found.best, x)
+  local wanted = m.fresh > 0
+    and (not c or take_new_arm(m, -found.score, model.reward_variance(m, c, 1)))
   local untried = wanted and next_untried(t, allowed)
   if untried then
     d.arm, d.ball, d.phase, d.bound = untried, ROOT, phase.FLAGGED, 1
     d.ucb, d.runner, d.runner_ucb = 0 / 0, 0, 0 / 0
-  elseif found.best then
-    local c = curve.load_at(t.base, found.best, x)
+  elseif c then
     d.arm, d.ball, d.phase, d.curve = found.best, c.ids[1], phase.ACTIVE, c
     d.ucb, d.runner = -found.score, found.second or 0
     d.runner_ucb = found.second and -found.second_score or 0 / 0
@@ -173,9 +175,7 @@ function adaptive.credit(t, spot, d, reward)
   c.rewards = c.rewards + 1
   model.count(m, reward, c.rewards == 1)
   if c.rewards > 1 and t.noise == "auto" then
-    local count = c.counts_left[place] + c.counts_right[place]
-    local total = c.totals_left[place] + c.totals_right[place]
-    model.learn_noise(m, count, total, reward, 1 / (c.rewards - 1))
+    model.learn_noise(m, c, place, reward, 1 / (c.rewards - 1))
   end
   model.look_ahead(t, m)
   score.note(m, c, place, reward)

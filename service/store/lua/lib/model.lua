@@ -8,7 +8,7 @@ local LEARNED = "<dddddd"
 local FUTURE = 2
 local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE = 1e-12, 4.0, 64.0
 local LARGE_SQUARE, SURPRISE = 0.5, 25.0
-local LEAST_BINARY = 0.01
+local LEAST_BINARY, LEAST_EXPECTED = 0.01, 0.1
 local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
 local FLATTEST = 0.05
 local STEP = math.sqrt(2)
@@ -57,16 +57,20 @@ local function begin_step(m)
   m.cursor = 0
 end
 
+-- The variance of a reward at the centre of the ball at this place.
+function model.reward_variance(m, c, place)
+  if not m.binary then
+    return m.variance
+  end
+  local mean, unsure = c.means[place], math.sqrt(c.variances[place])
+  mean = math.min(math.max(0.5, mean - unsure), mean + unsure)
+  return math.min(4 * m.variance, 1) * math.max(mean * (1 - mean), LEAST_BINARY)
+end
+
 -- The variance of a reward around the mean of the ball at this place, which is this wide.
 function model.noise(m, c, place, width)
-  local variance = m.variance
-  if m.binary then
-    local mean, unsure = c.means[place], math.sqrt(c.variances[place])
-    mean = math.min(math.max(0.5, mean - unsure), mean + unsure)
-    variance = math.min(variance, math.max(mean * (1 - mean), LEAST_BINARY))
-  end
   local rise = m.lipschitz * width
-  return variance + rise * rise / 12
+  return model.reward_variance(m, c, place) + rise * rise / 12
 end
 
 -- One more reward; the first of its arm, or not.
@@ -85,14 +89,19 @@ function model.count(m, reward, is_first)
   end
 end
 
--- From what a reward differs from those before it in its ball.
-function model.learn_noise(m, count, total, reward, weight)
+-- From what a reward differs from those before it in the ball at this place.
+function model.learn_noise(m, c, place, reward, weight)
+  local count = c.counts_left[place] + c.counts_right[place]
   if count < 1 then
     return
   end
-  local residual = reward - total / count
+  local residual = reward - (c.totals_left[place] + c.totals_right[place]) / count
   local square = residual * residual * count / (count + 1)
-  m.evidence = m.evidence + weight
+  local mean, usual = c.means[place], 1
+  if m.binary then
+    usual = math.max(mean * (1 - mean), LEAST_EXPECTED) * 4
+  end
+  m.evidence = m.evidence + weight * usual
   m.squares = m.squares + weight * math.min(square, math.max(SURPRISE * m.variance, LARGE_SQUARE))
   local variance = math.max(m.squares / m.evidence, LEAST_NOISE)
   if m.evidence < EVIDENCE then

@@ -10,6 +10,7 @@ local score = {}
 local TRUSTED = 1000
 local MOVED, MOVED_SHARE = 1e-4, 0.1
 local NEWS, DRIFT = 0.1, 1e-3
+local CAUTION = 0.35
 -- So few arms are looked up one by one; of more, some that rank high are likely to be allowed.
 local FEW = 64
 local PORTION, LARGEST_PORTION = 32, 1024
@@ -137,12 +138,13 @@ end
 -- noise.
 function score.ucb_by(t, m)
   local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
-  local lipschitz, future, arms, confidence = m.lipschitz, m.future, t.arms, t.confidence
+  local lipschitz, steepness, future = m.lipschitz, m.steepness, m.future
+  local arms, confidence = t.arms, t.confidence
   return function(mean, variance, flying, noise)
     variance = variance / (1 + answered * flying * variance / noise)
-    local reach = min(sqrt(variance) / lipschitz, 1)
-    local share = variance / noise * future * reach / arms
-    return mean + confidence * sqrt(2 * variance * log(1 + share))
+    local reach = min(sqrt(variance) / lipschitz, 1) * steepness
+    local at_stake = log(1 + variance / noise * future * reach / arms)
+    return mean + confidence * (sqrt(2 * variance) * at_stake ^ CAUTION)
   end
 end
 
