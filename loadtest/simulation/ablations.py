@@ -49,7 +49,7 @@ class NotBinary(AdaptiveLearner):
 class ConstantConfidence(AdaptiveLearner):
     """The bonus has ln T in it, not the share of the future that a better arm would serve."""
 
-    def _at_stake(self, variance: float, noise: float) -> float:
+    def _at_stake(self, variance: float, noise: float) -> float:  # noqa: ARG002 - constant
         return math.log(self.model.future)
 
 
