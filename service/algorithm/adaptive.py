@@ -258,7 +258,7 @@ class AdaptiveLearner:
         answered = (self.model.rewards + TRUSTED) / (self._selects + TRUSTED)
         flying = answered * (ball.flying[0] + ball.flying[1])
         variance = ball.variance / (1 + flying * ball.variance / noise)
-        bonus = math.sqrt(2 * variance) * self._at_stake(variance, noise) ** CAUTION
+        bonus = math.sqrt(2 * variance) * math.pow(self._at_stake(variance, noise), CAUTION)
         return ball.mean + self.config.confidence_coefficient * bonus
 
     def _at_stake(self, variance: float, noise: float) -> float:
