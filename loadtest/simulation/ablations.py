@@ -47,7 +47,7 @@ class NotBinary(AdaptiveLearner):
 
 
 class ConstantConfidence(AdaptiveLearner):
-    """The bonus has ln T in it, not the share of the future that a better arm would serve."""
+    """The bonus goes by ln T, not by the share of the future that a better arm would serve."""
 
     def _at_stake(self, variance: float, noise: float) -> float:  # noqa: ARG002 - constant
         return math.log(self.model.future)

@@ -22,7 +22,7 @@ SURPRISE = 25.0
 # Where all rewards are 0 or 1 they have the variance of their mean, but not less than this, and are
 # not expected to have less than that where the noise is learned.
 LEAST_BINARY = 0.01
-LEAST_EXPECTED = 0.1
+LEAST_EXPECTED = 0.05
 # The slope L that is learned: how many standard deviations make a mean sure, and how many times a
 # ball's own rise is nothing to go by, and where it ends.
 SURELY = 2.0
@@ -94,7 +94,7 @@ class Model:
             return self.variance
         unsure = math.sqrt(ball.variance)
         mean = min(max(0.5, ball.mean - unsure), ball.mean + unsure)
-        return min(4 * self.variance, 1.0) * max(mean * (1 - mean), LEAST_BINARY)
+        return min(self.variance, max(mean * (1 - mean), LEAST_BINARY))
 
     def count(self, reward: float, *, is_first: bool) -> None:
         """One more reward; the first of its arm, or not."""
@@ -111,16 +111,19 @@ class Model:
     def learn_noise(self, ball: Ball, reward: float, *, weight: float) -> None:
         """From what a reward differs from those before it in its ball; the arms count alike.
 
-        Of rewards that are all 0 or 1 it is the noise at a mean of ½, where there is most of it.
+        Of rewards that are all 0 or 1 it is the noise at a mean of ½, the most there may be: the
+        best arms, which are played most, are often near 1 and have little.
         """
         count = ball.counts[0] + ball.counts[1]
         if count < 1:
             return
         residual = reward - (ball.totals[0] + ball.totals[1]) / count
         square = residual * residual * count / (count + 1)
-        usual = max(ball.mean * (1 - ball.mean), LEAST_EXPECTED) * 4 if self.binary else 1.0
-        self.evidence += weight * usual
-        self.squares += weight * min(square, max(SURPRISE * self.variance, LARGE_SQUARE))
+        square = min(square, max(SURPRISE * self.variance, LARGE_SQUARE))
+        if self.binary:
+            square /= 4 * max(ball.mean * (1 - ball.mean), LEAST_EXPECTED)
+        self.evidence += weight
+        self.squares += weight * square
         variance = max(self.squares / self.evidence, LEAST_NOISE)
         if self.evidence < EVIDENCE:
             return

@@ -28,6 +28,8 @@ LEARNED = (
     "binary",
     "variance",
     "loudest",
+    "evidence",
+    "squares",
     "lipschitz",
     "future",
     "steepness",
@@ -86,12 +88,13 @@ def test_a_longer_play_through_many_steps(store_url: str, noise: object) -> None
     assert learner.splits >= 100
 
 
-def test_a_longer_play_of_0_and_1(store_url: str) -> None:
+@pytest.mark.parametrize("noise", [0.5, "auto"])
+def test_a_longer_play_of_0_and_1(store_url: str, noise: float | str) -> None:
     """The noise of a ball depends on what is known of its mean."""
     chance = random.Random(0)
     plays = [chance.random() for _ in range(1500)]
     learner = asyncio.run(
-        check_play(store_url, {"arms": 10, "noise": 0.5}, plays, chance, "late", zero_or_one)
+        check_play(store_url, {"arms": 10, "noise": noise}, plays, chance, "late", zero_or_one)
     )
     assert learner.model.binary
     assert learner.model.steepness < 1

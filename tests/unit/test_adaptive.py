@@ -248,23 +248,25 @@ def test_the_noise_is_learned(sigma: float) -> None:
         assert learned < 0.01
 
 
-@pytest.mark.parametrize("worth", [0.5, 0.9])
+@pytest.mark.parametrize("worth", [0.05, 0.5, 0.9])
 def test_the_noise_of_0_and_1_is_learned_for_a_mean_of_a_half(worth: float) -> None:
-    """Arms near 1 are played most; the little noise that they have is theirs alone."""
-    made = learner(arms=5, lipschitz=1.0)
-    chance = random.Random(0)
-    for _ in range(3000):
-        made.reward(made.select(chance.random()), float(chance.random() < worth))
-    assert 0.4 < math.sqrt(made.model.variance) < 0.7
+    """The best arms, which are played most, may have little noise; that is theirs alone."""
+    learned = []
+    for seed in range(5):
+        made = learner(arms=5, lipschitz=1.0)
+        chance = random.Random(seed)
+        for _ in range(2000):
+            made.reward(made.select(chance.random()), float(chance.random() < worth))
+        learned.append(math.sqrt(made.model.variance))
+    assert 0.35 < sorted(learned)[2] < 0.7
 
 
 def test_rewards_that_are_sure_to_be_0_or_1_have_no_noise() -> None:
-    made = learner(arms=2, lipschitz=1.0)
-    chance = random.Random(0)
-    for _ in range(500):
-        decision = made.select(chance.random())
-        made.reward(decision, float(decision.arm))
-    assert made.model.variance < 0.01
+    model = learner(arms=2).model
+    ball = Ball(0, Interval(3, 0), 0, counts=[3.0, 0.0], totals=[3.0, 0.0], mean=0.98)
+    for _ in range(5):
+        model.learn_noise(ball, 1.0, weight=1.0)
+    assert model.variance < 1e-6
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -376,10 +378,12 @@ def test_rewards_of_0_or_1_have_the_noise_of_their_mean() -> None:
 
 
 def test_a_smaller_noise_that_is_told_holds_for_0_and_1_too() -> None:
-    """Told a fifth of the most there may be, a mean has a fifth of its own."""
-    model = learner(arms=3, noise=0.5 / math.sqrt(5), lipschitz=1.0).model
-    ball = Ball(0, Interval(10, 0), 0, mean=0.9, variance=1e-12)
-    assert model.reward_variance(ball) == pytest.approx(0.09 / 5, abs=1e-5)
+    model = learner(arms=3, noise=0.2, lipschitz=1.0).model
+    near_1, between = (
+        Ball(0, Interval(10, 0), 0, mean=mean, variance=1e-12) for mean in (0.98, 0.7)
+    )
+    assert model.reward_variance(near_1) == pytest.approx(0.98 * 0.02, abs=1e-5)
+    assert model.reward_variance(between) == pytest.approx(0.2**2)
 
 
 def test_one_reward_between_0_and_1_ends_it() -> None:

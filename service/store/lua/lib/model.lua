@@ -8,7 +8,7 @@ local LEARNED = "<dddddd"
 local FUTURE = 2
 local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE = 1e-12, 4.0, 64.0
 local LARGE_SQUARE, SURPRISE = 0.5, 25.0
-local LEAST_BINARY, LEAST_EXPECTED = 0.01, 0.1
+local LEAST_BINARY, LEAST_EXPECTED = 0.01, 0.05
 local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
 local FLATTEST = 0.05
 local STEP = math.sqrt(2)
@@ -64,7 +64,7 @@ function model.reward_variance(m, c, place)
   end
   local mean, unsure = c.means[place], math.sqrt(c.variances[place])
   mean = math.min(math.max(0.5, mean - unsure), mean + unsure)
-  return math.min(4 * m.variance, 1) * math.max(mean * (1 - mean), LEAST_BINARY)
+  return math.min(m.variance, math.max(mean * (1 - mean), LEAST_BINARY))
 end
 
 -- The variance of a reward around the mean of the ball at this place, which is this wide.
@@ -97,12 +97,13 @@ function model.learn_noise(m, c, place, reward, weight)
   end
   local residual = reward - (c.totals_left[place] + c.totals_right[place]) / count
   local square = residual * residual * count / (count + 1)
-  local mean, usual = c.means[place], 1
+  square = math.min(square, math.max(SURPRISE * m.variance, LARGE_SQUARE))
   if m.binary then
-    usual = math.max(mean * (1 - mean), LEAST_EXPECTED) * 4
+    local mean = c.means[place]
+    square = square / (4 * math.max(mean * (1 - mean), LEAST_EXPECTED))
   end
-  m.evidence = m.evidence + weight * usual
-  m.squares = m.squares + weight * math.min(square, math.max(SURPRISE * m.variance, LARGE_SQUARE))
+  m.evidence = m.evidence + weight
+  m.squares = m.squares + weight * square
   local variance = math.max(m.squares / m.evidence, LEAST_NOISE)
   if m.evidence < EVIDENCE then
     return
