@@ -100,17 +100,17 @@ local function best_of(t, x, allowed)
   return found
 end
 
--- A play in flight makes its ball less uncertain, though no better or worse. Tells whether that
--- moves its bound.
-local function let_fly(t, m, c, place, x)
-  curve.add(c, place, x, "flying", 1)
-  local flying = c.flying_left[place] + c.flying_right[place]
-  local noise = model.noise(m, c, place, curve.width(c, place))
+-- A play in flight makes its ball, the only one in hand, less uncertain, though no better or worse.
+-- Tells whether that moves its bound.
+local function let_fly(t, m, c, x)
+  curve.add(c, 1, x, "flying", 1)
+  local flying = c.flying_left[1] + c.flying_right[1]
+  local noise = model.noise(m, c, 1, curve.width(c, 1))
   local ucb_of = score.ucb_by(t, m)
-  local ucb = ucb_of(c.means[place], c.variances[place], flying, noise)
-  local moves = ucb < c.ucbs[place] and score.moves(c, place, ucb)
+  local ucb = ucb_of(c.means[1], c.variances[1], flying, noise)
+  local moves = ucb < c.ucbs[1] and score.moves(c, 1, ucb)
   if moves then
-    c.ucbs[place], c.changed.ucbs = ucb, true
+    c.ucbs[1], c.changed.ucbs = ucb, true
   end
   return moves
 end
@@ -148,7 +148,7 @@ function adaptive.play(t, d)
   local m = d.model
   t.trials = t.trials + 1
   if d.curve then
-    if let_fly(t, m, d.curve, 1, d.x) then
+    if let_fly(t, m, d.curve, d.x) then
       score.rank(t, d.curve, 1)
     end
     curve.save_changed(t.base, d.curve)
@@ -157,7 +157,7 @@ function adaptive.play(t, d)
   ask_root(t, m, d.arm, 0)
   local c = new_curve(t, m, d.arm, tenant.count(t.key, "next_ball", 1) - 1)
   model.save(t, m)
-  let_fly(t, m, c, 1, d.x)
+  let_fly(t, m, c, d.x)
   score.rank(t, c, 1)
   curve.save(t.base, c)
 end
