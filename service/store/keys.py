@@ -41,6 +41,8 @@ the *incarnation*: a tenant deleted and made again shares no key with its past. 
       log                            stream: what happened, if the tenant keeps a log
 """
 
+import re
+
 REGISTRY = "zooming:tenants"
 DELETIONS = "zooming:deletions"
 IMPORTS = "zooming:imports"
@@ -94,14 +96,17 @@ def derived(base: str, kind: str, *parts: object) -> str:
     return base + ":".join([kind, *map(str, parts)])
 
 
-def lua_library() -> str:
-    """The table `key` for the scripts: `key.arms(base, ball)` and so on."""
+def lua_library(script: str) -> str:
+    """The table `key` with the kinds that the script uses: `key.arms(base, ball)` and so on."""
     base_of = 'tenant_key .. ":" .. incarnation .. ":"'
     lines = [
         "local key = {",
         f"  base = function(tenant_key, incarnation) return {base_of} end,",
     ]
+    used = set(re.findall(r"\bkey\.(\w+)\(", script))
     for kind, parts in DERIVED.items():
+        if kind not in used:
+            continue
         arguments = ", ".join(("base", *parts))
         suffix = "".join(f' .. ":" .. {part}' for part in parts)
         lines.append(f'  {kind} = function({arguments}) return base .. "{kind}"{suffix} end,')

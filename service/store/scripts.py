@@ -37,14 +37,20 @@ STEPS = (
     "thaw",
 )
 _INCLUDE = "-- include:"
-# What a step may include under the name `rule`: the library of the tenant's preset. A script
-# defines all that it includes anew at each call; with both it would take half as long again.
-RULE = "rule"
+# Under which presets a tenant has which folder of libraries. Both have `choosing`, `learning` and
+# `settling`, which is all that steps of both know of them.
 RULES = ("zooming", "adaptive")
 
 
 def _read(name: str) -> str:
     return (files("service.store") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _read_library(name: str, rule: str) -> str:
+    """That of the rule, if it has one; else the one that there is."""
+    folder = files("service.store") / "lua" / "lib"
+    places = [folder / part / f"{name}.lua" for part in (rule, ".", *RULES)]
+    return next(place for place in places if place.is_file()).read_text(encoding="utf-8")
 
 
 def _includes(text: str) -> list[str]:
@@ -56,21 +62,22 @@ def _includes(text: str) -> list[str]:
 def compose(step: str, rule: str = RULES[0]) -> str:
     """The step's text behind that of the libraries it includes, each once, in order of need.
 
-    Steps that include no rule have the same text with each.
+    A script defines all that it includes anew at each call, so it includes no more than it needs.
+    Steps that include nothing of a rule have the same text with each.
     """
     parts: dict[str, str] = {}
 
     def add(text: str) -> None:
         for library in _includes(text):
             if library not in parts:
-                is_rule = library == RULE
-                library_text = _read(f"lib/{rule if is_rule else library}")
+                library_text = _read_library(library, rule)
                 add(library_text)
-                parts[library] = library_text + (f"local {RULE} = {rule}\n" if is_rule else "")
+                parts[library] = library_text
 
     text = _read(step)
     add(text)
-    return "\n".join([keys.lua_library(), *parts.values(), text])
+    script = "\n".join([*parts.values(), text])
+    return f"{keys.lua_library(script)}\n{script}"
 
 
 @cache

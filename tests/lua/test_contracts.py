@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections import defaultdict
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,11 +27,13 @@ BODY: dict[str, Any] = {
 }
 LEDGER = {"log_entries": 100, "default_reward": 0.5}
 VARIADIC = "…"
+LUA = Path(str(files("service.store"))) / "lua"
+LIBRARIES = sorted((LUA / "lib").rglob("*.lua"))
 
 
 def text_of(step: str) -> str:
     """The step's own text, without what it includes."""
-    return (files("service.store") / "lua" / f"{step}.lua").read_text()
+    return (LUA / f"{step}.lua").read_text()
 
 
 def header_of(step: str) -> str:
@@ -56,7 +59,7 @@ def derived_kinds(step: str) -> set[str]:
 
 def test_every_script_on_disk_is_a_known_step() -> None:
     """And the other way round."""
-    found = {path.name for path in (files("service.store") / "lua").iterdir() if path.is_file()}
+    found = {path.name for path in LUA.iterdir() if path.is_file()}
     assert found == {f"{step}.lua" for step in scripts.STEPS}
 
 
@@ -82,16 +85,34 @@ def test_script_is_short(step: str) -> None:
     assert len(text_of(step).splitlines()) <= 120
 
 
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: str(path.relative_to(LUA / "lib")))
+def test_library_is_short_and_part_of_some_step(library: Path) -> None:
+    """Little longer than a step; one that a rule has belongs to steps of that rule."""
+    text = library.read_text()
+    assert len(text.splitlines()) <= 130
+    rules = [rule for rule in scripts.RULES if library.parent.name in {rule, "lib"}]
+    assert any(text in scripts.compose(step, rule) for step in scripts.STEPS for rule in rules)
+
+
 @pytest.mark.parametrize("rule", scripts.RULES)
 @pytest.mark.parametrize("step", scripts.STEPS)
 def test_every_library_that_a_step_uses_is_included(step: str, rule: str) -> None:
     """The linter cannot see this, since the libraries' names are known to it everywhere."""
     composed = scripts.compose(step, rule)
-    for library in (files("service.store") / "lua" / "lib").iterdir():
-        name = library.name.removesuffix(".lua")
+    for name in {library.stem for library in LIBRARIES}:
         used = re.search(rf"(?<![\w.\"]){name}\.\w+\(", composed)
         defined = f"local {name} = " in composed
         assert defined or not used, f"{step} uses {name} and does not include it"
+
+
+@pytest.mark.parametrize(
+    "path", [*LUA.glob("*.lua"), *LIBRARIES], ids=lambda path: str(path.relative_to(LUA))
+)
+def test_what_is_included_is_used(path: Path) -> None:
+    """What a script includes it defines at each call."""
+    first, _, text = path.read_text().partition("\n")
+    included = first.removeprefix("-- include:").split() if "include:" in first else []
+    assert [name for name in included if not re.search(rf"\b{name}\.\w", text)] == []
 
 
 def test_the_steps_touch_just_the_keys_that_their_headers_list(

@@ -1,4 +1,4 @@
--- include: tenant rule journal
+-- include: tenant settling journal
 --
 -- Adds an arm: it enters as an active ball of its own, over all contexts.
 --
@@ -31,7 +31,7 @@ local arm = tenant.count(tenant_key, "arms_ever", 1) - 1
 t.arms = tenant.count(tenant_key, "arms", 1)
 local id = tenant.count(tenant_key, "next_ball", 1) - 1
 redis.call("HSET", key.catalogue(t.base), arm, struct.pack("<I4", id) .. name)
-rule.add_arm(t, id, arm, record)
+settling.add_arm(t, id, arm, record)
 journal.arm(t, now, "arm_added", arm)
 redis.call("HSET", tenant_key, "revision", next_revision)
 return { "added" }

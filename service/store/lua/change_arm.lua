@@ -1,4 +1,4 @@
--- include: tenant catalogue rule journal
+-- include: tenant catalogue settling journal
 --
 -- Pauses, resumes or retires an arm. Under the paper's presets its balls are settled afterwards.
 --
@@ -28,7 +28,7 @@ if not t then
   return { refusal }
 end
 catalogue.change(t, arm, state)
-rule.arm_changed(t, arm)
+settling.arm_changed(t, arm)
 journal.arm(t, now, EVENTS[state], arm)
 redis.call("HSET", tenant_key, "revision", next_revision)
 return { "changed" }

@@ -1,4 +1,4 @@
--- include: tenant rule decision closing
+-- include: tenant learning decision closing
 --
 -- Closes some decisions whose window is over, with the default reward if there is one, or forgets
 -- those whose retention is over.
@@ -49,7 +49,7 @@ local found = redis.call("HSCAN", key.decisions(t.base, slot), place_in_slot, "C
 local work = 0
 for place = 1, #found[2], 2 do
   if decision.is_open(found[2][place + 1]) then
-    if work >= rule.CLOSED_AT_ONCE then
+    if work >= learning.CLOSED_AT_ONCE then
       return { "more", slot, cursor, "" }
     end
     local d = decision.unpack(found[2][place], slot, found[2][place + 1])
@@ -57,7 +57,7 @@ for place = 1, #found[2], 2 do
     if t.default and (spot or d.holdout) then
       closing.credit(t, d, spot, decision.DEFAULTED, t.default, now)
       tenant.count(tenant_key, d.holdout and "rewards_holdout" or "rewards_defaulted", 1)
-      if spot and rule.due(t, spot, now) then
+      if spot and learning.due(t, spot, now) then
         return { "more", slot, cursor, spot.id }
       end
     else

@@ -1,4 +1,4 @@
--- include: tenant interval ranking phase ball claim flagged
+-- include: tenant interval ranking phase ball claim cells flagged
 --
 -- Puts the staged children in the place of their parent: the split itself.
 --
@@ -49,7 +49,7 @@ interval.refresh(base, depth, 2 * b.index + 1)
 
 redis.call("PERSIST", key.forward(base, id))
 redis.call("PEXPIRE", key.arms(base, id), keep_ms)
-flagged.drop_samples(base, b, buckets)
+cells.drop_samples(base, b, buckets)
 
 tenant.count(tenant_key, "splits", 1)
 tenant.count(tenant_key, "active", left + right)

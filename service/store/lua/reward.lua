@@ -1,4 +1,4 @@
--- include: tenant phase rule decision closing
+-- include: tenant phase learning decision closing
 --
 -- Credits a reward to its decision's ball, in the phase that the ball is in now.
 --
@@ -65,5 +65,5 @@ end
 if not spot then
   return { "applied", d.ball, phase.NAME[d.phase], "" }
 end
-local due = rule.due(t, spot, now)
+local due = learning.due(t, spot, now)
 return { "applied", spot.id, phase.NAME[spot.phase], due and spot.id or "" }

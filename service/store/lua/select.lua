@@ -1,4 +1,4 @@
--- include: tenant phase catalogue rule lottery decision ledger journal
+-- include: tenant phase catalogue choosing lottery decision ledger journal
 --
 -- Chooses the arms to play at a context, best first, and records the decisions.
 --
@@ -83,7 +83,7 @@ local draw = { ways = ways, arms = drawn, held = holdout_share, floor = floor, o
 
 for place, d in ipairs(lottery.rank(t, x, allowed, draw, now)) do
   if not d.holdout then
-    rule.play(t, d, now)
+    choosing.play(t, d, now)
   end
   d.id, d.at, d.raw = id_of(place), now, raw
   decision.open(t, d, hint)

@@ -1,4 +1,4 @@
--- include: tenant phase ball zooming
+-- include: tenant phase ball partition
 --
 -- Brings balls of the paper's presets up to date with what has become of one of their arms.
 --
@@ -25,7 +25,7 @@ tenant.note_change(tenant_key)
 local reply = { "settled" }
 for place = BALLS, #ARGV do
   local b = ball.load(t.base, tonumber(ARGV[place]))
-  if b.phase ~= phase.SPLIT and zooming.settle(t, b, arm, now) then
+  if b.phase ~= phase.SPLIT and partition.settle(t, b, arm, now) then
     reply[#reply + 1] = b.id
   end
 end

@@ -1,4 +1,4 @@
--- include: phase ball curve
+-- include: phase ball curve_record
 --
 -- Gives back the memory of some balls of a deleted tenant, or of all that is left at the end.
 --
@@ -60,7 +60,7 @@ local function doom_curves()
   local after = first
   local size = 0
   while after < all and size < MOST_KEYS do
-    local c = curve.load(base, after)
+    local c = curve_record.load(base, after)
     -- An arm that has none was never tried, or was swept before, with its rankings.
     if c then
       for place = 1, c.balls do

@@ -1,4 +1,4 @@
--- include: tenant catalogue rule decision ledger journal
+-- include: tenant tally catalogue learning decision ledger journal
 -- How an open decision ends: credited with a reward or a default, or without one.
 local closing = {}
 
@@ -21,7 +21,7 @@ function closing.spot(t, d)
   if d.holdout or catalogue.state(t, d.arm) == catalogue.RETIRED then
     return nil
   end
-  return rule.locate(t, d)
+  return learning.locate(t, d)
 end
 
 -- Credits the reward and closes the decision as rewarded or defaulted.
@@ -29,11 +29,11 @@ function closing.credit(t, d, spot, state, reward, now, attempt)
   local bound, best_mean = d.bound, d.best_mean
   if spot then
     local value = tenant.to_unit(t, reward)
-    rule.credit(t, spot, d, value, now)
+    learning.credit(t, spot, d, value, now)
     local known_best = best_mean == best_mean and best_mean or value
-    tenant.add_to_sums(t, reward, (bound - value) * t.span, (known_best - value) * t.span)
+    tally.add(t, reward, (bound - value) * t.span, (known_best - value) * t.span)
   end
-  tenant.compare(t, d.holdout, reward)
+  tally.compare(t, d.holdout, reward)
   close(t, d, state, now, reward, attempt)
 end
 
@@ -42,7 +42,7 @@ end
 function closing.without_reward(t, d, state, now)
   local spot = closing.spot(t, d)
   if spot then
-    rule.abandon(t, spot)
+    learning.abandon(t, spot)
   end
   close(t, d, state, now)
   return spot

@@ -1,4 +1,4 @@
--- include: catalogue rule
+-- include: catalogue choosing
 -- Which arm comes next, by the rule or by a draw, and how likely that was.
 local lottery = {}
 
@@ -14,7 +14,7 @@ end
 -- What is chosen in this place of a ranking; nil if there is none left. `draw.held` is how likely
 -- all of it is of the holdout, by the arms in the places before.
 local function choose(t, x, allowed, draw, place, now)
-  local best = rule.choose(t, x, allowed, now)
+  local best = choosing.choose(t, x, allowed, now)
   if not best then
     return nil
   end
@@ -22,7 +22,7 @@ local function choose(t, x, allowed, draw, place, now)
   if way ~= "b" then
     local arm = next_drawn(draw, allowed)
     if arm ~= best.arm then
-      d = rule.choose(t, x, catalogue.only(t, arm), now)
+      d = choosing.choose(t, x, catalogue.only(t, arm), now)
       d.bound, d.best_mean = best.bound, best.best_mean
     end
     d.explored, d.holdout = way == "u", way == "h"

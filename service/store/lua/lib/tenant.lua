@@ -111,14 +111,6 @@ function tenant.to_unit(t, reward)
   return (reward - t.low) / t.span
 end
 
--- Adds to the sums over rewarded decisions: rewards, upper and estimated regret. Packed doubles:
--- HINCRBYFLOAT would compute otherwise than everyone else.
-function tenant.add_to_sums(t, reward, regret_upper, regret_estimate)
-  local rewards, upper, estimate = struct.unpack("<ddd", t.sums)
-  t.sums = struct.pack("<ddd", rewards + reward, upper + regret_upper, estimate + regret_estimate)
-  redis.call("HSET", t.key, "sums", t.sums)
-end
-
 -- Notes a context as it was sent, for the scale that is learned from the first of them, so many;
 -- and from one more, if those are all the same.
 function tenant.gather(t, context, wanted)
@@ -127,19 +119,4 @@ function tenant.gather(t, context, wanted)
   if noted < wanted or (noted == wanted and redis.call("GETRANGE", contexts, 0, 7) ~= packed) then
     redis.call("APPEND", contexts, packed)
   end
-end
-
--- Adds to what is kept of rewards to tell the holdout's from all others: count, sum and sum of
--- squares of each. Only while there is a holdout: both are to be of the same time.
-function tenant.compare(t, holdout, reward)
-  if t.comparison == "" then
-    return
-  end
-  local sums = { struct.unpack("<dddddd", t.comparison) }
-  local from = holdout and 3 or 0
-  for place, value in ipairs({ 1, reward, reward * reward }) do
-    sums[from + place] = sums[from + place] + value
-  end
-  t.comparison = struct.pack("<dddddd", unpack(sums, 1, 6))
-  redis.call("HSET", t.key, "comparison", t.comparison)
 end

@@ -1,7 +1,8 @@
+-- include: curve
 -- What the rewards of a curve tell of its balls, as in algorithm/curve.py.
-local posterior = { PRIOR_MEAN = 0.5, PRIOR_VARIANCE = 1 / 12 }
+local posterior = {}
 
-local PRIOR_MEAN, PRIOR_VARIANCE = posterior.PRIOR_MEAN, posterior.PRIOR_VARIANCE
+local PRIOR_MEAN, PRIOR_VARIANCE = curve.PRIOR_MEAN, curve.PRIOR_VARIANCE
 local STEEPNESS, PERSISTENCE = 2.0, 0.03
 local LARGE_SLOPES, LEAST_VARIANCE = 4.0, 1e-15
 

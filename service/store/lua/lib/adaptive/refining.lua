@@ -1,11 +1,11 @@
--- include: tenant curve score
+-- include: tenant curve standing
 -- How a curve is split, as in algorithm/adaptive.py.
 local refining = {}
 
 local MOST_BALLS, FIRST_DEPTH = 64, 6
 
 local function split(t, c, place, next_ball)
-  score.leave(t, c, place)
+  standing.leave(t, c, place)
   curve.split(c, place, next_ball)
   return next_ball + 2
 end

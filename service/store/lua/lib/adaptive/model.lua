@@ -1,0 +1,83 @@
+-- What a tenant of the preset `adaptive` has learned beyond single arms: a packed field of its
+-- hash; the same layout as records.py.
+local model = {}
+
+local COUNTS, NUMBERS = "<BI4I4I4I4I4d", "<ddddd"
+local LEARNED = "<dddddd"
+local LEAST_BINARY = 0.01
+
+function model.load(t)
+  local m = {}
+  local rest
+  m.binary, m.step, m.cursor, m.tried, m.fresh, m.arms_rewarded, m.rewards, rest =
+    struct.unpack(COUNTS, t.model)
+  m.total, m.first_rewards, m.variance, m.lipschitz, m.future, rest =
+    struct.unpack(NUMBERS, t.model, rest)
+  m.loudest, m.evidence, m.squares, m.steepness, m.slope_squares, m.slopes_known =
+    struct.unpack(LEARNED, t.model, rest)
+  m.binary = m.binary == 1
+  return m
+end
+
+function model.save(t, m)
+  t.model = struct.pack(
+    COUNTS .. string.sub(NUMBERS, 2) .. string.sub(LEARNED, 2),
+    m.binary and 1 or 0,
+    m.step,
+    m.cursor,
+    m.tried,
+    m.fresh,
+    m.arms_rewarded,
+    m.rewards,
+    m.total,
+    m.first_rewards,
+    m.variance,
+    m.lipschitz,
+    m.future,
+    m.loudest,
+    m.evidence,
+    m.squares,
+    m.steepness,
+    m.slope_squares,
+    m.slopes_known
+  )
+  redis.call("HSET", t.key, "model", t.model)
+end
+
+-- All bounds have moved: the curves are scored again, some with each reward.
+function model.begin_step(m)
+  m.step = m.step + 1
+  m.cursor = 0
+end
+
+-- The variance of a reward at the centre of the ball at this place.
+function model.reward_variance(m, c, place)
+  if not m.binary then
+    return m.variance
+  end
+  local mean, unsure = c.means[place], math.sqrt(c.variances[place])
+  mean = math.min(math.max(0.5, mean - unsure), mean + unsure)
+  return math.min(m.variance, math.max(mean * (1 - mean), LEAST_BINARY))
+end
+
+-- The variance of a reward around the mean of the ball at this place, which is this wide.
+function model.noise(m, c, place, width)
+  local rise = m.lipschitz * width
+  return model.reward_variance(m, c, place) + rise * rise / 12
+end
+
+-- One more reward; the first of its arm, or not.
+function model.count(m, reward, is_first)
+  m.rewards = m.rewards + 1
+  m.total = m.total + reward
+  if is_first then
+    m.first_rewards = m.first_rewards + reward
+    m.arms_rewarded = m.arms_rewarded + 1
+  end
+  if m.binary and reward ~= 0 and reward ~= 1 then
+    m.binary = false
+    if m.rewards > 1 then
+      model.begin_step(m)
+    end
+  end
+end

@@ -1,0 +1,86 @@
+-- include: catalogue posterior model inference bound standing curve_record
+-- How a curve is scored when there is news of it, as in algorithm/adaptive.py.
+local score = {}
+
+local NEWS, DRIFT = 0.1, 1e-3
+local abs, min, sqrt = math.abs, math.min, math.sqrt
+
+-- The balls' widths, and their centres, for all at once.
+local function measures(c)
+  local depths, indexes = c.depths, c.indexes
+  local widths, centres = {}, {}
+  for place = 1, c.balls do
+    local width = 2 ^ -depths[place]
+    widths[place], centres[place] = width, indexes[place] * width + width / 2
+  end
+  return widths, centres
+end
+
+-- The noise of a reward in each ball.
+local function noises_in(m, c, widths)
+  local noises = {}
+  for place = 1, c.balls do
+    noises[place] = model.noise(m, c, place, widths[place])
+  end
+  return noises
+end
+
+-- The bounds, none above what the slope L allows from any other ball of the curve.
+local function bounds(t, m, c, widths, centres, noises)
+  local ucb_of, lipschitz, balls = bound.ucb_by(t, m), m.lipschitz, c.balls
+  local means, variances = c.means, c.variances
+  local flying_left, flying_right = c.flying_left, c.flying_right
+  local ucbs, limits = {}, {}
+  local limit, last = math.huge, 0
+  for place = 1, balls do
+    local flying, centre = flying_left[place] + flying_right[place], centres[place]
+    local ucb = ucb_of(means[place], variances[place], flying, noises[place])
+    limit = min(ucb, limit + lipschitz * (centre - last))
+    ucbs[place], limits[place], last = ucb, limit, centre
+  end
+  for place = balls, 1, -1 do
+    limit = min(limits[place], limit + lipschitz * (last - centres[place]))
+    ucbs[place] = min(ucbs[place], limit + lipschitz * widths[place] / 2)
+    last = centres[place]
+  end
+  return ucbs
+end
+
+-- Notes what a reward may do to the bounds of a curve.
+function score.note(m, c, place, reward)
+  local variance = c.variances[place]
+  local noise = model.noise(m, c, place, curve.width(c, place))
+  local share = variance / (variance + noise)
+  c.news = c.news + variance / noise
+  c.drift = c.drift + share * (abs(reward - c.means[place]) + sqrt(variance))
+end
+
+-- Whether what was noted is enough.
+function score.due(c)
+  return c.reshaped or (c.news >= NEWS and c.drift > DRIFT)
+end
+
+-- Scores all balls of a curve and saves it.
+function score.curve(t, m, c)
+  local widths, centres = measures(c)
+  local noises = noises_in(m, c, widths)
+  local square, known = posterior.estimate(m, c, widths, centres, noises)
+  if m.binary then -- the means have moved, and their noise with them
+    noises = noises_in(m, c, widths)
+  end
+  local moved = {}
+  for place, ucb in ipairs(bounds(t, m, c, widths, centres, noises)) do
+    if bound.moves(c, place, ucb) then
+      c.ucbs[place] = ucb
+      moved[#moved + 1] = place
+    end
+  end
+  c.changed.means, c.changed.variances = true, true
+  c.changed.ucbs = c.changed.ucbs or #moved > 0
+  if #moved > 0 and catalogue.is_live(t, c.arm) then
+    standing.rank_all(t, c, moved)
+  end
+  c.step, c.news, c.drift = m.step, 0, 0
+  inference.learn_steepness(m, c, square, known)
+  curve_record.save(t.base, c)
+end

@@ -1,0 +1,39 @@
+-- include: tenant catalogue curve_record model standing untried
+-- What becomes of curves when arms come and go, under the preset `adaptive`.
+local settling = {}
+
+-- A ball of its own for a new arm.
+function settling.add_arm(t, id, arm)
+  local m = model.load(t)
+  local c = untried.new_curve(t, m, arm, id)
+  standing.rank(t, c, 1)
+  curve_record.save(t.base, c)
+  model.save(t, m)
+end
+
+local function drop_curve(t, m, c)
+  for place = 1, c.balls do
+    standing.leave(t, c, place)
+    tenant.count(t.key, "clusters_" .. c.depths[place], -1)
+  end
+  tenant.count(t.key, "active", 0 - c.balls)
+  redis.call("UNLINK", key.curve(t.base, c.arm))
+  m.tried = m.tried - 1
+end
+
+-- Brings the rankings up to date with what has become of an arm.
+function settling.arm_changed(t, arm)
+  local m, c = model.load(t), curve_record.load(t.base, arm)
+  local state = catalogue.state(t, arm)
+  if not c then
+    untried.ask(t, m, arm, state == catalogue.LIVE and 1 or 0)
+  elseif state == catalogue.RETIRED then
+    drop_curve(t, m, c)
+  else
+    for place = 1, c.balls do
+      standing.settle(t, c, place)
+    end
+  end
+  untried.settle(t, m)
+  model.save(t, m)
+end
