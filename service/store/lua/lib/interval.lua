@@ -1,5 +1,5 @@
 -- Context intervals, and the hash `path`: what is best in each of them, so that a select reads its
--- whole way from the root in one call. ranking.lua, score.lua and flagged.lua keep it up to date.
+-- whole way from the root in one call. Both rules keep it up to date.
 local interval = {}
 
 function interval.index(x, depth)

@@ -4,8 +4,11 @@ local refining = {}
 
 local MOST_BALLS, FIRST_DEPTH = 64, 6
 
+-- A ball that this reward has made is not ranked yet.
 local function split(t, c, place, next_ball)
-  standing.leave(t, c, place)
+  if c.ucbs[place] < math.huge then
+    standing.leave(t, c, place)
+  end
   curve.split(c, place, next_ball)
   return next_ball + 2
 end

@@ -1,4 +1,4 @@
--- include: catalogue posterior model inference bound standing curve_record
+-- include: catalogue curve curve_record posterior model inference bound standing
 -- How a curve is scored when there is news of it, as in algorithm/adaptive.py.
 local score = {}
 
