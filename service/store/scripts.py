@@ -37,8 +37,8 @@ STEPS = (
     "thaw",
 )
 _INCLUDE = "-- include:"
-# Under which presets a tenant has which folder of libraries. Both have `choosing`, `learning` and
-# `settling`, which is all that steps of both know of them.
+# The folders of libraries, by the tenant's preset. Each has `choosing`, `learning` and `settling`:
+# a step for tenants of any preset includes these by name, and gets those of the tenant.
 RULES = ("zooming", "adaptive")
 
 
@@ -47,10 +47,11 @@ def _read(name: str) -> str:
 
 
 def _read_library(name: str, rule: str) -> str:
-    """That of the rule, if it has one; else the one that there is."""
+    """That of the rule, if it has one; else that of all; else the only one, the other rule's."""
     folder = files("service.store") / "lua" / "lib"
-    places = [folder / part / f"{name}.lua" for part in (rule, ".", *RULES)]
-    return next(place for place in places if place.is_file()).read_text(encoding="utf-8")
+    places = [folder / rule, folder, *(folder / other for other in RULES)]
+    found = (place / f"{name}.lua" for place in places)
+    return next(file for file in found if file.is_file()).read_text(encoding="utf-8")
 
 
 def _includes(text: str) -> list[str]:
