@@ -315,7 +315,9 @@ class AdaptiveLearner:
     def _refine(self, curve: Curve, place: int, x: float) -> Ball:
         """Splits at `x` until the ball is as narrow as its rewards can tell, and then around it.
 
-        Returns the ball that holds `x` then.
+        Alone they could tell a rise whose square times their count is the noise; but those of its
+        neighbours speak for it too, so that it may be narrower, the more of them there are. Returns
+        the ball that holds `x` then.
         """
         deepest = min(FIRST_DEPTH + curve.rewards.bit_length() - 1, self.config.max_depth)
         balls_before = len(curve.balls)
@@ -323,7 +325,8 @@ class AdaptiveLearner:
             ball = curve.balls[place]
             count = ball.counts[0] + ball.counts[1] + 1
             rise = self.model.lipschitz * ball.width
-            if ball.interval.depth >= deepest or count * rise * rise <= self.model.variance:
+            known = count * math.sqrt(count) * rise * rise
+            if ball.interval.depth >= deepest or known <= self.model.variance:
                 break
             self._split(curve, place)
             place += ball.interval.half_of(x)

@@ -59,7 +59,8 @@ function refining.due(t, m, c, place)
   local deepest = math.min(FIRST_DEPTH + doublings - 1, t.max_depth)
   local count = c.counts_left[place] + c.counts_right[place] + 1
   local rise = m.lipschitz * curve.width(c, place)
-  return c.all < MOST_BALLS and c.depths[place] < deepest and count * rise * rise > m.variance
+  local known = count * math.sqrt(count) * rise * rise
+  return c.all < MOST_BALLS and c.depths[place] < deepest and known > m.variance
 end
 
 -- Splits at x until the ball is as narrow as its rewards can tell, and then around it. Returns the
