@@ -313,11 +313,11 @@ class AdaptiveLearner:
     # -- the partition
 
     def _refine(self, curve: Curve, place: int, x: float) -> Ball:
-        """Splits at `x` until the ball is as narrow as its rewards can tell, and then around it.
+        """Splits at `x` until the ball is narrow enough for its rewards, and then around it.
 
-        Alone they could tell a rise whose square times their count is the noise; but those of its
-        neighbours speak for it too, so that it may be narrower, the more of them there are. Returns
-        the ball that holds `x` then.
+        By themselves, so many rewards can tell a rise whose square is the noise over their count.
+        But where a ball has many, its neighbours have, and these speak for it too: it may be
+        narrower, by the square root of the count. Returns the ball that holds `x` then.
         """
         deepest = min(FIRST_DEPTH + curve.rewards.bit_length() - 1, self.config.max_depth)
         balls_before = len(curve.balls)
@@ -325,8 +325,8 @@ class AdaptiveLearner:
             ball = curve.balls[place]
             count = ball.counts[0] + ball.counts[1] + 1
             rise = self.model.lipschitz * ball.width
-            known = count * math.sqrt(count) * rise * rise
-            if ball.interval.depth >= deepest or known <= self.model.variance:
+            told = count * math.sqrt(count) * rise * rise
+            if ball.interval.depth >= deepest or told <= self.model.variance:
                 break
             self._split(curve, place)
             place += ball.interval.half_of(x)

@@ -51,7 +51,8 @@ def _read_library(name: str, rule: str) -> str:
     folder = files("service.store") / "lua" / "lib"
     places = [folder / rule, folder, *(folder / other for other in RULES)]
     found = (place / f"{name}.lua" for place in places)
-    return next(file for file in found if file.is_file()).read_text(encoding="utf-8")
+    file = next((file for file in found if file.is_file()), folder / f"{name}.lua")
+    return file.read_text(encoding="utf-8")
 
 
 def _includes(text: str) -> list[str]:
@@ -64,7 +65,7 @@ def compose(step: str, rule: str = RULES[0]) -> str:
     """The step's text behind that of the libraries it includes, each once, in order of need.
 
     A script defines all that it includes anew at each call, so it includes no more than it needs.
-    Steps that include nothing of a rule have the same text with each.
+    Steps that include none of the three that both rules have are the same text with each.
     """
     parts: dict[str, str] = {}
 

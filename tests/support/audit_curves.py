@@ -39,6 +39,7 @@ def audit_curves(
     assert all(curve.step <= model.step for curve in curves.values())
     live = {arm: curve for arm, curve in curves.items() if catalogue.states[arm] == LIVE}
     _check_rankings(client, base, live)
+    _check_means(client, base, curves)
     if len(catalogue.kept) == len(catalogue.states):
         _check_rewards(state, model, curves)
 
@@ -114,6 +115,16 @@ def _check_rankings(client: Any, base: str, curves: dict[int, CurveRecord]) -> N
     assert found == expected
     for depth, index in expected:
         check_path(client, base, depth, index)
+
+
+def _check_means(client: Any, base: str, curves: dict[int, CurveRecord]) -> None:
+    """Whoever has a mean in an interval has a ball there."""
+    balls = {
+        (ball.depth, ball.index, struct.pack(">I", arm))
+        for arm, curve in curves.items()
+        for ball in curve.balls
+    }
     for key in client.scan_iter(f"{base}means:*", count=1000):
-        *_, depth, index = key.decode().split(":")
-        check_path(client, base, int(depth), int(index))
+        depth, index = map(int, key.decode().split(":")[-2:])
+        assert {(depth, index, arm) for arm in client.zrange(key, 0, -1)} <= balls
+        check_path(client, base, depth, index)

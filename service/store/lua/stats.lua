@@ -24,12 +24,12 @@ local known = redis.call(
   "slot_ms",
   "window_ms"
 )
-local standing, preset, deepest, clusters_0 = known[1], known[2], known[3], known[4]
+local found, preset, deepest, clusters_0 = known[1], known[2], known[3], known[4]
 local default, slot_ms, window_ms = known[5], known[6], known[7]
-if not standing or (incarnation ~= "" and incarnation ~= standing) then
+if not found or (incarnation ~= "" and incarnation ~= found) then
   return { "gone" }
 end
-local base = key.base(tenant_key, standing)
+local base = key.base(tenant_key, found)
 local names = {
   "trials_active",
   "trials_flagged",

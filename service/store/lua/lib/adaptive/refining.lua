@@ -53,17 +53,17 @@ local function balance(t, c, next_ball)
   return next_ball
 end
 
--- Whether the ball is wider than its rewards, and one more, can tell.
+-- Whether the ball is too wide for its rewards, and one more.
 function refining.due(t, m, c, place)
   local _, doublings = math.frexp(c.rewards)
   local deepest = math.min(FIRST_DEPTH + doublings - 1, t.max_depth)
   local count = c.counts_left[place] + c.counts_right[place] + 1
   local rise = m.lipschitz * curve.width(c, place)
-  local known = count * math.sqrt(count) * rise * rise
-  return c.all < MOST_BALLS and c.depths[place] < deepest and known > m.variance
+  local told = count * math.sqrt(count) * rise * rise
+  return c.all < MOST_BALLS and c.depths[place] < deepest and told > m.variance
 end
 
--- Splits at x until the ball is as narrow as its rewards can tell, and then around it. Returns the
+-- Splits at x until the ball is narrow enough for its rewards, and then around it. Returns the
 -- place of the ball that holds x then.
 function refining.refine(t, m, c, place, x)
   local before, next_ball

@@ -78,7 +78,7 @@ function score.curve(t, m, c)
   c.changed.means, c.changed.variances = true, true
   c.changed.ucbs = c.changed.ucbs or #moved > 0
   if #moved > 0 and catalogue.is_live(t, c.arm) then
-    standing.rank_all(t, c, moved)
+    standing.rank_moved(t, c, moved)
   end
   c.step, c.news, c.drift = m.step, 0, 0
   inference.learn_steepness(m, c, square, known)

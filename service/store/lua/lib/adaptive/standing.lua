@@ -50,7 +50,7 @@ end
 
 -- The arm's balls whose bounds have moved are ranked; the ones that lead, or led, in their
 -- intervals are noted there.
-function standing.rank_all(t, c, moved)
+function standing.rank_moved(t, c, moved)
   local path, fields, news = key.path(t.base), {}, {}
   for number, place in ipairs(moved) do
     local depth, index = c.depths[place], c.indexes[place]
