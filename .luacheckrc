@@ -6,6 +6,7 @@
 local lib = {
   "arm_set",
   "ball",
+  "bitmap",
   "bound",
   "catalogue",
   "cells",

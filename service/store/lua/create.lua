@@ -1,4 +1,4 @@
--- include: tenant ball cells flagged
+-- include: tenant bitmap ball flagged
 --
 -- Creates a tenant: its hash, and the root ball, flagged.
 --
@@ -32,7 +32,7 @@ redis.call("HSET", tenant_key, "sums", struct.pack("<ddd", 0, 0, 0))
 redis.call("HSET", tenant_key, unpack(ARGV, CONSTANTS))
 if root == "" then
   local count = tonumber(redis.call("HGET", tenant_key, "arms"))
-  redis.call("SET", key.asked(base, 0), cells.all_bits(count))
+  redis.call("SET", key.asked(base, 0), bitmap.all_set(count))
   redis.call("ZADD", key.waiting(base), now, 0)
   tenant.count(tenant_key, "cells_owed", count)
   return { "created" }

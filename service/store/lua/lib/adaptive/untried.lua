@@ -1,4 +1,4 @@
--- include: tenant curve
+-- include: tenant bitmap curve
 -- The arms of a tenant of the preset `adaptive` that have no curve yet: they are the root's, and
 -- the bits of `asked` are those of them that are live.
 local untried = { ROOT = 0 }
@@ -35,8 +35,7 @@ end
 local function live_of(t, arms)
   local bits, live = redis.call("GET", key.asked(t.base, ROOT)), {}
   for _, arm in ipairs(arms) do
-    local byte = string.byte(bits, math.floor(arm / 8) + 1) or 0
-    if math.floor(byte / 2 ^ (7 - arm % 8)) % 2 == 1 then
+    if bitmap.has(bits, arm) then
       live[#live + 1] = arm
     end
   end

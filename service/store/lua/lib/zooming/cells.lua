@@ -1,4 +1,4 @@
--- include: tenant catalogue
+-- include: tenant catalogue bitmap
 -- The samples of a flagged ball: who is asked for one, and what has come in.
 --
 -- `cells` holds, for each arm of the ball, buckets + 2 numbers of 32 bits: how often the arm was
@@ -16,15 +16,8 @@ function cells.ask_no_more(base, b, position)
   end
 end
 
--- As many bits as there are arms, all set.
-function cells.all_bits(arms)
-  local rest = arms % 8
-  local bits = string.rep("\255", math.floor(arms / 8))
-  return rest > 0 and bits .. string.char(256 - 2 ^ (8 - rest)) or bits
-end
-
 function cells.ask_live_arms(t, b)
-  redis.call("SET", key.asked(t.base, b.id), cells.all_bits(b.arms))
+  redis.call("SET", key.asked(t.base, b.id), bitmap.all_set(b.arms))
   b.asked = b.arms
   if t.muted > 0 then
     local arms = redis.call("GET", key.arms(t.base, b.id))

@@ -1,4 +1,4 @@
--- include: ball arm_set cells
+-- include: bitmap ball arm_set cells
 -- Which arm of a flagged ball is played.
 local sampling = {}
 
@@ -23,8 +23,7 @@ local function first_asked(t, b, start, allowed)
   end
   local asked = redis.call("GET", key.asked(t.base, b.id))
   return arm_set.first_allowed(t.base, b, start, allowed, function(position)
-    local byte = string.byte(asked, math.floor(position / 8) + 1)
-    return math.floor(byte / 2 ^ (7 - position % 8)) % 2 == 1
+    return bitmap.has(asked, position)
   end)
 end
 
