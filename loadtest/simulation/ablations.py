@@ -50,7 +50,7 @@ class ConstantConfidence(AdaptiveLearner):
     """The bonus goes by ln T, not by the share of the future that a better arm would serve."""
 
     def _at_stake(self, variance: float, noise: float) -> float:  # noqa: ARG002 - constant
-        return math.log(self.model.future)
+        return math.log(self.model.horizon)
 
 
 class EveryArm(AdaptiveLearner):

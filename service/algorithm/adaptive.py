@@ -26,7 +26,7 @@ FIRST_DEPTH = 6
 # An arm not yet tried is taken when so many times what it may bring is more than what it costs to
 # get to know it: what a look misses, once, and so often again where the noise is as large as what
 # is looked for.
-OPTIMISM = 4.0
+OPTIMISM = 8.0
 LOOKS = 48.0
 LEAST_MISSED = 0.05
 # How a bonus grows with what is at stake: as this power of its logarithm.
@@ -218,7 +218,7 @@ class AdaptiveLearner:
         beyond = model.reward_total > model.rewards
         gap = 1.0 if beyond else max(1.0 - best.ucb, 0.0)
         reach = min(gap / model.lipschitz, 1.0)
-        gain = OPTIMISM * gap * model.future * reach / (len(self.curves) + 1)
+        gain = OPTIMISM * gap * model.to_come * reach / (len(self.curves) + 1)
         missed = max(best.ucb - model.typical_first_reward, LEAST_MISSED)
         apart = max(missed, gap)
         looks = 1 + LOOKS * model.reward_variance(best) / (apart * apart)
@@ -264,12 +264,12 @@ class AdaptiveLearner:
     def _at_stake(self, variance: float, noise: float) -> float:
         """The logarithm of what one more look tells, for the trials that a better arm would serve.
 
-        Those are as many of all to come as are within its reach, shared by all arms. The flatter
-        curves are, the further a look tells, and the less hangs on each.
+        Those are as many of all there may be as are within its reach, shared by all arms. The
+        flatter curves are, the further a look tells, and the less hangs on each.
         """
         model = self.model
         reach = min(math.sqrt(variance) / model.lipschitz, 1.0) * model.steepness
-        return math.log(1 + variance / noise * model.future * reach / self.catalogue.arms)
+        return math.log(1 + variance / noise * model.horizon * reach / self.catalogue.arms)
 
     def _move(self, ball: Ball, ucb: float) -> None:
         """Gives the ball a new bound, if that is far enough from the one it has."""

@@ -11,7 +11,7 @@ from service.algorithm.similarity import Learned, Similarity, similarity_from
 # L, and the trials to come.
 FIRST_VARIANCE = 0.001
 FIRST_LIPSCHITZ = 1.0
-FIRST_FUTURE = 128
+FIRST_HORIZON = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class AdaptiveConfig:
 
     arms: int
     noise: float | None  # σ; learned from the rewards if it is not given
-    horizon: int | None  # T; without it, the future grows with the past
+    horizon: int | None  # T; without it, it grows with the past
     lipschitz: float | None  # L; raised by what the rewards show if it is not given
     confidence_coefficient: float
     max_depth: int
@@ -74,9 +74,9 @@ class AdaptiveConfig:
         return FIRST_LIPSCHITZ if self.lipschitz is None else self.lipschitz
 
     @property
-    def first_future(self) -> float:
-        """The trials to come, before the first one."""
-        return float(FIRST_FUTURE if self.horizon is None else self.horizon)
+    def first_horizon(self) -> float:
+        """How many trials there may be, before the first one."""
+        return float(FIRST_HORIZON if self.horizon is None else self.horizon)
 
 
 AnyConfig = Config | AdaptiveConfig

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from service.algorithm.config import AdaptiveConfig
 from service.algorithm.curve import PRIOR_MEAN, Ball, Slopes
 
-# Without a horizon there are always so many times as many trials to come as there were, counted
-# in powers of two.
-FUTURE = 2
+# Without a horizon there may be so many times as many trials in all as there were, at the least;
+# counted in powers of two.
+AHEAD = 2
 # The noise that is learned: how much evidence a new value takes, and when half of the evidence is
 # dropped. A squared residual counts up to `LARGE_SQUARE`, or `SURPRISE` times what was expected.
 LEAST_NOISE = 1e-12
@@ -28,6 +28,10 @@ LEAST_EXPECTED = 0.05
 SURELY = 2.0
 RISE = 2.0
 STEEPEST = 16.0
+# Where rewards have a larger variance than this, it would show late, if at all: it is taken to be
+# this at least.
+LOUD = 0.005
+CAUTIOUS = 2.0
 # Curves may be steeper where they are not known yet: never taken to be flatter than this, in units
 # of what they are taken to be beforehand.
 FLATTEST = 0.05
@@ -37,15 +41,16 @@ STEP = math.sqrt(2)
 
 @dataclass(slots=True, eq=False)
 class Model:
-    """Noise, slope L, steepness and future as they are taken to be, and the rewards so far.
+    """Noise, slope L, steepness and horizon as they are taken to be, and the rewards so far.
 
     `step` counts how often all bounds have moved; curves before `cursor` have been scored since.
     """
 
     config: AdaptiveConfig
     variance: float = field(init=False)
+    shown_lipschitz: float = field(init=False)  # as it was told, or as rewards have shown it
     lipschitz: float = field(init=False)
-    future: float = field(init=False)
+    horizon: float = field(init=False)
     loudest: float = 0.0
     step: int = 0
     cursor: int = 0
@@ -62,13 +67,19 @@ class Model:
 
     def __post_init__(self) -> None:
         self.variance = self.config.first_variance
-        self.lipschitz = self.config.first_lipschitz
-        self.future = self.config.first_future
+        self.shown_lipschitz = self.config.first_lipschitz
+        self.horizon = self.config.first_horizon
+        self._take_lipschitz()
 
     @property
     def typical_first_reward(self) -> float:
         """What an arm brings at its first play, on average."""
         return self.first_rewards / self.arms_rewarded if self.arms_rewarded else PRIOR_MEAN
+
+    @property
+    def to_come(self) -> float:
+        """The trials that may still come."""
+        return self.horizon - self.rewards
 
     @property
     def scale(self) -> float:
@@ -132,6 +143,7 @@ class Model:
         if moved > STEP:
             self.variance = variance
             self.evidence = self.squares = 0.0
+            self._take_lipschitz()
             self._begin_step()
         elif self.evidence >= MOST_EVIDENCE:
             self.evidence, self.squares = self.evidence / 2, self.squares / 2
@@ -157,7 +169,8 @@ class Model:
         steeper = min(self.lipschitz * STEP, STEEPEST)
         too_steep = at_least > limit + RISE * self.lipschitz * ball.width
         if too_steep and steeper > self.lipschitz:
-            self.lipschitz = steeper
+            self.shown_lipschitz = steeper
+            self._take_lipschitz()
             self._begin_step()
 
     def learn_steepness(self, before: Slopes, now: Slopes) -> None:
@@ -175,10 +188,16 @@ class Model:
             self._begin_step()
 
     def look_ahead(self) -> None:
-        """Without a horizon, the future grows with the past."""
-        if self.config.horizon is None and self.rewards * FUTURE >= self.future:
-            self.future *= 2
+        """Without a horizon it grows with the past; one that is over is doubled."""
+        ahead = AHEAD if self.config.horizon is None else 1
+        if self.rewards * ahead >= self.horizon:
+            self.horizon *= 2
             self._begin_step()
+
+    def _take_lipschitz(self) -> None:
+        self.lipschitz = self.shown_lipschitz
+        if self.config.lipschitz is None and self.variance > LOUD:
+            self.lipschitz = max(self.shown_lipschitz, CAUTIOUS)
 
     def _begin_step(self) -> None:
         self.step += 1

@@ -58,8 +58,8 @@ def _constants(config: AnyConfig) -> dict[str, Any]:
         model = ModelRecord(
             fresh=config.arms,
             variance=config.first_variance,
-            lipschitz=config.first_lipschitz,
-            future=config.first_future,
+            shown_lipschitz=config.first_lipschitz,
+            horizon=config.first_horizon,
         )
         return {
             "noise": "auto" if config.noise is None else repr(config.noise),

@@ -221,8 +221,8 @@ def _require_model(model: ModelRecord, *, arms: int) -> None:
         model.total,
         model.first_rewards,
         model.variance,
-        model.lipschitz,
-        model.future,
+        model.shown_lipschitz,
+        model.horizon,
         model.loudest,
         model.evidence,
         model.squares,
@@ -231,7 +231,7 @@ def _require_model(model: ModelRecord, *, arms: int) -> None:
     )
     _require(all(map(math.isfinite, numbers)))
     _require(max(model.cursor, model.tried, model.fresh) <= arms)
-    _require(model.variance >= 0 and model.lipschitz > 0 and model.future > 0)
+    _require(model.variance >= 0 and model.shown_lipschitz > 0 and model.horizon > 0)
     _require(0 < model.steepness <= 1 and min(model.slope_squares, model.slopes_known) > -1)
 
 

@@ -48,8 +48,8 @@ class ModelRecord(Packed):
     total: float = 0.0
     first_rewards: float = 0.0
     variance: float
-    lipschitz: float
-    future: float
+    shown_lipschitz: float
+    horizon: float
     loudest: float = 0.0
     evidence: float = 0.0
     squares: float = 0.0

@@ -83,7 +83,7 @@ def entry(**fields: bytes) -> Line:
 
 def model(**forged: float) -> bytes:
     """What a tenant of `adaptive` has learned, but for what is forged."""
-    learned = {"fresh": 1, "variance": 0.01, "lipschitz": 1.0, "future": 128.0}
+    learned = {"fresh": 1, "variance": 0.01, "shown_lipschitz": 1.0, "horizon": 128.0}
     return ModelRecord(**(learned | forged)).pack()  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ FORGED: dict[str, Callable[[bytes], bytes]] = {
     "no model": own(model=b""),
     "a model too long": own(model=bytes(200)),
     "a model of numbers that are none": own(model=model(total=math.nan)),
-    "a model without a future": own(model=model(future=0.0)),
+    "a model without a horizon": own(model=model(horizon=0.0)),
     "a model of curves without a slope": own(model=model(steepness=0.0)),
     "a model of curves of no known slope": own(model=model(steepness=math.nan)),
     "a model of slopes that cannot be": own(model=model(slopes_known=-2.0)),

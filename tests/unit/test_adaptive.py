@@ -13,7 +13,7 @@ from loadtest.environments import Environment, bernoulli, continuum, finite_type
 from loadtest.simulation.ablations import NoSteepness
 from service.algorithm import AdaptiveConfig, AdaptiveLearner, Config, Learner
 from service.algorithm.adaptive import DRIFT, MOST_BALLS, MOVED, MOVED_SHARE, NEWS
-from service.algorithm.config import FIRST_FUTURE
+from service.algorithm.config import FIRST_HORIZON
 from service.algorithm.curve import (
     PERSISTENCE,
     PRIOR_MEAN,
@@ -24,7 +24,7 @@ from service.algorithm.curve import (
     estimate,
 )
 from service.algorithm.intervals import Interval
-from service.algorithm.model import FLATTEST, FUTURE, STEEPEST
+from service.algorithm.model import AHEAD, CAUTIOUS, FLATTEST, STEEPEST
 
 
 def learner(arms: int = 3, **given: object) -> AdaptiveLearner:
@@ -109,7 +109,8 @@ def test_a_curve_covers_all_contexts_in_balance(noise: float) -> None:
     """Neighbours differ by one level, unless the curve is full."""
     made = learner(arms=6, noise=noise, horizon=3000)
     played(made, zigzag(6, noise=noise), 3000)
-    assert made.size == sum(len(curve.balls) for curve in made.curves.values())
+    balls = sum(len(curve.balls) for curve in made.curves.values())
+    assert made.size == balls + (len(made.curves) < 6)
     for curve in made.curves.values():
         ends = [0.0, *(ball.interval.end for ball in curve.balls)]
         assert [ball.interval.start for ball in curve.balls] == ends[:-1]
@@ -305,6 +306,19 @@ def test_what_is_learned_of_the_slope_has_an_end() -> None:
     assert made.model.lipschitz == STEEPEST
 
 
+def test_where_noise_would_hide_a_slope_it_is_taken_to_be_steeper() -> None:
+    """Unless it is told, and only for as long as rewards are taken to be that loud."""
+    assert learner(arms=3, noise=0.3).model.lipschitz == CAUTIOUS
+    assert learner(arms=3, noise=0.3, lipschitz=1.0).model.lipschitz == 1.0
+    assert learner(arms=3, noise=0.01).model.lipschitz == 1.0
+    model = learner(arms=3).model
+    ball = Ball(1, Interval(0, 0), arm=0, counts=[5.0, 5.0], totals=[2.5, 2.5])
+    for reward, taken in ((0.5, 1.0), (0.8, CAUTIOUS), (0.501, 1.0)):
+        for _ in range(100):
+            model.learn_noise(ball, reward, weight=1.0)
+        assert model.lipschitz == taken
+
+
 def test_a_slope_that_is_told_stays() -> None:
     made = learner(arms=20, lipschitz=0.5)
     played(made, finite_types(20, types=10, noise=0.01, lipschitz=8.0, seed=3), 2000)
@@ -411,13 +425,29 @@ def test_a_curve_is_scored_when_there_is_news() -> None:
     assert 1 <= sum(scored[-500:]) < 50
 
 
-def test_without_a_horizon_the_future_grows_with_the_past() -> None:
+def test_without_a_horizon_it_grows_with_the_past() -> None:
     """In powers of two, and all curves come up to date in time."""
     made = learner(arms=5, noise=0.1)
-    assert made.model.future == FIRST_FUTURE
+    assert made.model.horizon == FIRST_HORIZON
     played(made, zigzag(5, noise=0.1), 1000)
-    assert made.model.future == FUTURE * 1024
+    assert made.model.horizon == AHEAD * 1024
     assert {curve.step for curve in made.curves.values()} == {made.model.step}
+
+
+def test_a_horizon_that_is_over_is_doubled() -> None:
+    made = learner(arms=5, noise=0.1, horizon=300)
+    for trials, taken in ((299, 300), (1, 600), (300, 1200)):
+        played(made, zigzag(5, noise=0.1), trials)
+        assert made.model.horizon == taken
+
+
+def test_no_new_arm_is_tried_at_the_end() -> None:
+    """What is left of the horizon counts, not how long it was."""
+    made = learner(arms=500, noise=0.01, horizon=100_000)
+    played(made, zigzag(500, noise=0.01), 50)
+    assert made.select(0.5).phase == "flagged"
+    made.model.rewards = 99_999
+    assert made.select(0.5).phase == "active"
 
 
 ENVIRONMENTS = {

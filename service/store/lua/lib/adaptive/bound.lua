@@ -10,12 +10,12 @@ local abs, log, min, sqrt = math.abs, math.log, math.min, math.sqrt
 -- noise.
 function bound.ucb_by(t, m)
   local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
-  local lipschitz, steepness, future = m.lipschitz, m.steepness, m.future
+  local lipschitz, steepness, horizon = m.lipschitz, m.steepness, m.horizon
   local arms, confidence = t.arms, t.confidence
   return function(mean, variance, flying, noise)
     variance = variance / (1 + answered * flying * variance / noise)
     local reach = min(sqrt(variance) / lipschitz, 1) * steepness
-    local at_stake = log(1 + variance / noise * future * reach / arms)
+    local at_stake = log(1 + variance / noise * horizon * reach / arms)
     return mean + confidence * (sqrt(2 * variance) * at_stake ^ CAUTION)
   end
 end

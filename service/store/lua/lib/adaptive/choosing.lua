@@ -3,7 +3,7 @@
 -- where it is explained.
 local choosing = {}
 
-local OPTIMISM, LOOKS, LEAST_MISSED = 4.0, 48.0, 0.05
+local OPTIMISM, LOOKS, LEAST_MISSED = 8.0, 48.0, 0.05
 
 -- Whether the next arm may bring more than it costs to get to know it. The best of those that were
 -- tried has this bound, and its rewards this variance.
@@ -11,7 +11,7 @@ local function take_new_arm(m, best_ucb, variance)
   local beyond = m.total > m.rewards
   local gap = beyond and 1 or math.max(1 - best_ucb, 0)
   local reach = math.min(gap / m.lipschitz, 1)
-  local gain = OPTIMISM * gap * m.future * reach / (m.tried + 1)
+  local gain = OPTIMISM * gap * (m.horizon - m.rewards) * reach / (m.tried + 1)
   local typical = curve.PRIOR_MEAN
   if m.arms_rewarded > 0 then
     typical = m.first_rewards / m.arms_rewarded

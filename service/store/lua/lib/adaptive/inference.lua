@@ -3,7 +3,7 @@
 -- algorithm/model.py.
 local inference = {}
 
-local FUTURE = 2
+local AHEAD = 2
 local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE = 1e-12, 4.0, 64.0
 local LARGE_SQUARE, SURPRISE = 0.5, 25.0
 local LEAST_EXPECTED = 0.05
@@ -12,7 +12,7 @@ local FLATTEST = 0.05
 local STEP = math.sqrt(2)
 
 -- From what a reward differs from those before it in the ball at this place.
-function inference.learn_noise(m, c, place, reward, weight)
+function inference.learn_noise(t, m, c, place, reward, weight)
   local count = c.counts_left[place] + c.counts_right[place]
   if count < 1 then
     return
@@ -35,6 +35,7 @@ function inference.learn_noise(m, c, place, reward, weight)
   if moved > STEP then
     m.variance = variance
     m.evidence, m.squares = 0, 0
+    model.take_lipschitz(t, m)
     model.begin_step(m)
   elseif m.evidence >= MOST_EVIDENCE then
     m.evidence, m.squares = m.evidence / 2, m.squares / 2
@@ -59,7 +60,8 @@ function inference.learn_slope(t, m, c, place)
   local at_least = c.means[place] - unsure * math.sqrt(c.variances[place])
   local steeper = math.min(m.lipschitz * STEP, STEEPEST)
   if at_least > limit + RISE * m.lipschitz * curve.width(c, place) and steeper > m.lipschitz then
-    m.lipschitz = steeper
+    m.shown_lipschitz = steeper
+    model.take_lipschitz(t, m)
     model.begin_step(m)
   end
 end
@@ -77,10 +79,11 @@ function inference.learn_steepness(m, c, square, known)
   end
 end
 
--- Without a horizon, the future grows with the past.
+-- Without a horizon it grows with the past; one that is over is doubled.
 function inference.look_ahead(t, m)
-  if t.horizon == "" and m.rewards * FUTURE >= m.future then
-    m.future = m.future * 2
+  local ahead = t.horizon == "" and AHEAD or 1
+  if m.rewards * ahead >= m.horizon then
+    m.horizon = m.horizon * 2
     model.begin_step(m)
   end
 end

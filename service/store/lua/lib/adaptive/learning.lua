@@ -17,7 +17,7 @@ function learning.credit(t, spot, d, reward)
   c.rewards = c.rewards + 1
   model.count(m, reward, c.rewards == 1)
   if c.rewards > 1 and t.noise == "auto" then
-    inference.learn_noise(m, c, place, reward, 1 / (c.rewards - 1))
+    inference.learn_noise(t, m, c, place, reward, 1 / (c.rewards - 1))
   end
   inference.look_ahead(t, m)
   score.note(m, c, place, reward)

@@ -5,17 +5,19 @@ local model = {}
 local COUNTS, NUMBERS = "<BI4I4I4I4I4d", "<ddddd"
 local LEARNED = "<dddddd"
 local LEAST_BINARY = 0.01
+local LOUD, CAUTIOUS = 0.005, 2.0
 
 function model.load(t)
   local m = {}
   local rest
   m.binary, m.step, m.cursor, m.tried, m.fresh, m.arms_rewarded, m.rewards, rest =
     struct.unpack(COUNTS, t.model)
-  m.total, m.first_rewards, m.variance, m.lipschitz, m.future, rest =
+  m.total, m.first_rewards, m.variance, m.shown_lipschitz, m.horizon, rest =
     struct.unpack(NUMBERS, t.model, rest)
   m.loudest, m.evidence, m.squares, m.steepness, m.slope_squares, m.slopes_known =
     struct.unpack(LEARNED, t.model, rest)
   m.binary = m.binary == 1
+  model.take_lipschitz(t, m)
   return m
 end
 
@@ -32,8 +34,8 @@ function model.save(t, m)
     m.total,
     m.first_rewards,
     m.variance,
-    m.lipschitz,
-    m.future,
+    m.shown_lipschitz,
+    m.horizon,
     m.loudest,
     m.evidence,
     m.squares,
@@ -42,6 +44,14 @@ function model.save(t, m)
     m.slopes_known
   )
   redis.call("HSET", t.key, "model", t.model)
+end
+
+-- L as it was told, or as rewards have shown it; where they are too loud to show it, rather more.
+function model.take_lipschitz(t, m)
+  m.lipschitz = m.shown_lipschitz
+  if t.lipschitz == "auto" and m.variance > LOUD then
+    m.lipschitz = math.max(m.shown_lipschitz, CAUTIOUS)
+  end
 end
 
 -- All bounds have moved: the curves are scored again, some with each reward.
