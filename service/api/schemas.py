@@ -118,7 +118,8 @@ class TenantConfig(Strict):
         default=None,
         ge=2,
         le=10**12,
-        description="T, the trials to plan for; `adaptive` can do without it",
+        description="T, the trials to plan for; `adaptive` can do without it, and doubles one that is "
+        "over",
     )
     noise: Noise | None = Field(
         default=None,
@@ -128,7 +129,8 @@ class TenantConfig(Strict):
     lipschitz: Lipschitz | None = Field(
         default=None,
         description="L, the most that a mean may change between the contexts 0 and 1; `adaptive` "
-        "starts at 1 and raises it when the rewards show more, if it is `auto` or left out",
+        "starts at 1, or at 2 where rewards are noisy, and raises it when they show more, if it is "
+        "`auto` or left out",
     )
     buckets: int | None = Field(default=None, ge=1, le=1024)
     neighbours: int | None = Field(default=None, ge=1, le=10**6)
