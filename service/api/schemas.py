@@ -118,8 +118,8 @@ class TenantConfig(Strict):
         default=None,
         ge=2,
         le=10**12,
-        description="T, the trials to plan for; `adaptive` can do without it, and doubles one that is "
-        "over",
+        description="T, the trials to plan for; `adaptive` can do without it, and doubles "
+        "one that is over",
     )
     noise: Noise | None = Field(
         default=None,
