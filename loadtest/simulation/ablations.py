@@ -4,7 +4,7 @@ import math
 
 from service.algorithm import AdaptiveLearner
 from service.algorithm.config import AdaptiveConfig
-from service.algorithm.curve import NO_SLOPES, Ball, Curve, Slopes
+from service.algorithm.curve import NO_BENDS, Ball, Bends, Curve
 
 
 class NoSlopeLimit(AdaptiveLearner):
@@ -24,18 +24,18 @@ class NoBalance(AdaptiveLearner):
 class NoSharing(AdaptiveLearner):
     """A ball knows of its own rewards only."""
 
-    def _estimate(self, balls: list[Ball]) -> Slopes:
+    def _estimate(self, balls: list[Ball]) -> Bends:
         for ball in balls:
             super()._estimate([ball])
-        return NO_SLOPES
+        return NO_BENDS
 
 
 class NoSteepness(AdaptiveLearner):
     """Curves are taken to be as steep as L allows, whatever they turn out to be."""
 
-    def _estimate(self, balls: list[Ball]) -> Slopes:
+    def _estimate(self, balls: list[Ball]) -> Bends:
         super()._estimate(balls)
-        return NO_SLOPES
+        return NO_BENDS
 
 
 class NotBinary(AdaptiveLearner):

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from service.algorithm.catalogue import Catalogue, NoArm
 from service.algorithm.config import AdaptiveConfig
-from service.algorithm.curve import Ball, Curve, Slopes, estimate
+from service.algorithm.curve import Ball, Bends, Curve, estimate
 from service.algorithm.intervals import Interval
 from service.algorithm.model import Model
 
@@ -29,8 +29,13 @@ FIRST_DEPTH = 6
 OPTIMISM = 8.0
 LOOKS = 48.0
 LEAST_MISSED = 0.05
-# How a bonus grows with what is at stake: as this power of its logarithm.
+# How a bonus grows with what is at stake: as this power of its logarithm, which is this at least.
+# A look tells something of contexts as near as this, too. Where there are more arms than a crowd,
+# more of them are about as good as the best.
 CAUTION = 0.35
+LEAST_AT_STAKE = 0.3
+NEARBY = 0.1
+CROWD = 50
 # Rewards may never come: plays in flight count by the share that was answered so far, of all plays
 # and this many that are taken to have been.
 TRUSTED = 1000
@@ -264,12 +269,13 @@ class AdaptiveLearner:
     def _at_stake(self, variance: float, noise: float) -> float:
         """The logarithm of what one more look tells, for the trials that a better arm would serve.
 
-        Those are as many of all there may be as are within its reach, shared by all arms. The
-        flatter curves are, the further a look tells, and the less hangs on each.
+        Those are as many of all there may be as are within its reach, shared by all arms, and by
+        the more that are about as good.
         """
-        model = self.model
-        reach = min(math.sqrt(variance) / model.lipschitz, 1.0) * model.steepness
-        return math.log(1 + variance / noise * model.horizon * reach / self.catalogue.arms)
+        arms = self.catalogue.arms
+        reach = min(NEARBY + math.sqrt(variance) / self.model.lipschitz, 1.0)
+        trials = self.model.horizon * reach / (arms * math.sqrt(arms / CROWD))
+        return max(math.log(1 + variance / noise * trials), LEAST_AT_STAKE)
 
     def _move(self, ball: Ball, ucb: float) -> None:
         """Gives the ball a new bound, if that is far enough from the one it has."""
@@ -279,19 +285,19 @@ class AdaptiveLearner:
 
     def _score(self, curve: Curve) -> None:
         """Means, variances and bounds of all balls of a curve, from all its rewards."""
-        slopes = self._estimate(curve.balls)
+        bends = self._estimate(curve.balls)
         for ball, ucb in zip(curve.balls, self._bounds(curve.balls), strict=True):
             self._move(ball, ucb)
         curve.step, curve.news, curve.drift = self.model.step, 0.0, 0.0
-        self.model.learn_steepness(curve.slopes, slopes)
-        curve.slopes = slopes
+        self.model.learn_steepness(curve.bends, bends, curves=len(self.curves))
+        curve.bends = bends
 
-    def _estimate(self, balls: list[Ball]) -> Slopes:
+    def _estimate(self, balls: list[Ball]) -> Bends:
         model = self.model
         return estimate(
             balls,
             noise=model.noise,
-            lipschitz=model.lipschitz,
+            lipschitz=model.shown_lipschitz,
             steepness=model.steepness,
             scale=model.scale,
         )

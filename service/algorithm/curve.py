@@ -10,10 +10,12 @@ from service.algorithm.intervals import Interval
 PRIOR_MEAN = 0.5
 PRIOR_VARIANCE = 1 / 12
 # How steep a curve may be, in units of L (a standard deviation), and over which length it stays so.
-STEEPNESS = 2.0
-PERSISTENCE = 0.03
-# The square of a curve's slopes counts up to this many times what is expected.
-LARGE_SLOPES = 4.0
+# It is the bends that matter, since an arm is often best at one: so the slope may change by 2L
+# within a fifteenth of the range.
+STEEPNESS = 3.0
+PERSISTENCE = 0.3
+# What a curve has bent counts up to this many times what is expected.
+LARGE_BENDS = 4.0
 # Of a smaller variance nothing is left but rounding.
 LEAST_VARIANCE = 1e-15
 
@@ -41,17 +43,18 @@ class Ball:
 
 
 @dataclass(frozen=True, slots=True)
-class Slopes:
-    """What is known of a curve's slopes: their square on average, and which share of it is known.
+class Bends:
+    """How much a curve bends: by its rewards, and as would be expected of what they can tell.
 
-    The square is that of the slopes as they are expected, in units of the square of `STEEPNESS`·L.
+    Both in units of the variance that its bends are taken to have. The first is the second, on
+    average, where they are as large as they are taken to be.
     """
 
     square: float = 0.0
     known: float = 0.0
 
 
-NO_SLOPES = Slopes()
+NO_BENDS = Bends()
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +67,7 @@ class Curve:
     # Of the rewards since then: how much surer they can make it, and how far they can move it.
     news: float = 0.0
     drift: float = 0.0
-    slopes: Slopes = NO_SLOPES
+    bends: Bends = NO_BENDS
 
     def at(self, x: float) -> int:
         """The place of the ball that holds `x`."""
@@ -99,8 +102,8 @@ def estimate(
     lipschitz: float,
     steepness: float,
     scale: float,
-) -> Slopes:
-    """Mean and variance of each ball, given the rewards of all, and what they tell of the slopes.
+) -> Bends:
+    """Mean and variance of each ball, given the rewards of all, and how much the curve bends.
 
     A curve is taken to be a mean with a slope that comes and goes (Ornstein and Uhlenbeck's
     process): a Kalman filter runs over the balls from left to right, and what they learn from
@@ -109,8 +112,7 @@ def estimate(
     have beforehand.
     """
     prior = PRIOR_VARIANCE * scale
-    steepest = STEEPNESS * lipschitz * STEEPNESS * lipschitz
-    steep = steepest * steepness
+    steep = STEEPNESS * lipschitz * STEEPNESS * lipschitz * steepness
     # Of mean and slope: what is expected, their variances, and their covariance.
     mean, slope = PRIOR_MEAN, 0.0
     variance, shared, slope_variance = scale, 0.0, steep
@@ -121,18 +123,21 @@ def estimate(
         last = ball.centre
         keep = math.exp(-gap / PERSISTENCE)
         reach = PERSISTENCE * (1 - keep)
+        # What mean and slope change by on the way from the last ball: variances, and covariance.
+        drift = steep * PERSISTENCE * (2 * gap - reach * (3 - keep))
+        both = steep * reach * (1 - keep)
+        bend = steep * (1 - keep * keep)
         mean, slope = mean + reach * slope, keep * slope
-        variance += reach * (2 * shared + reach * slope_variance)
-        variance += steep * PERSISTENCE * (2 * gap - reach * (3 - keep))
-        shared = keep * (shared + reach * slope_variance) + steep * reach * (1 - keep)
-        slope_variance = keep * keep * slope_variance + steep * (1 - keep * keep)
+        variance += reach * (2 * shared + reach * slope_variance) + drift
+        shared = keep * (shared + reach * slope_variance) + both
+        slope_variance = keep * keep * slope_variance + bend
 
         width, blur = ball.width, noise(ball)
         weight = (ball.counts[0] + ball.counts[1]) / blur + width / prior
         pull = (ball.totals[0] + ball.totals[1]) / blur + PRIOR_MEAN * width / prior
         left = 1 / (1 + variance * weight)
         gain, push = weight * left, (pull - weight * mean) * left
-        seen.append((mean, variance, shared, slope, slope_variance, left, gain, push, reach, keep))
+        seen.append((mean, variance, shared, left, gain, push, reach, keep, drift, both, bend))
         mean, slope = mean + variance * push, slope + shared * push
         slope_variance -= shared * shared * gain
         variance, shared = variance * left, shared * left
@@ -140,23 +145,23 @@ def estimate(
     # What the balls from here to the right end say of mean and slope, and how surely.
     news, slope_news = 0.0, 0.0
     sure, sure_shared, sure_slope = 0.0, 0.0, 0.0
-    square, slopes_known = 0.0, 0.0
+    square, known = 0.0, 0.0
     for ball, before in zip(reversed(balls), reversed(seen), strict=True):
-        mean, variance, shared, slope, slope_variance, left, gain, push, reach, keep = before
+        mean, variance, shared, left, gain, push, reach, keep, drift, both, bend = before
         lean = shared * gain
         news = left * news - lean * slope_news + push
         sure = left * left * sure - lean * (2 * left * sure_shared - lean * sure_slope) + gain
         sure_shared = left * sure_shared - lean * sure_slope
         ball.mean = mean + variance * news + shared * slope_news
-        known = variance * (variance * sure + 2 * shared * sure_shared)
-        known += shared * shared * sure_slope
-        ball.variance = max(variance - known, LEAST_VARIANCE)
-        slope += shared * news + slope_variance * slope_news
-        known = shared * (shared * sure + 2 * slope_variance * sure_shared)
-        known += slope_variance * slope_variance * sure_slope
-        square += ball.width * slope * slope / steepest
-        slopes_known += ball.width * max(1 - (slope_variance - known) / steep, 0.0)
+        told = variance * (variance * sure + 2 * shared * sure_shared)
+        told += shared * shared * sure_slope
+        ball.variance = max(variance - told, LEAST_VARIANCE)
+        square += news * (drift * news + 2 * both * slope_news) + bend * slope_news * slope_news
+        known += drift * sure + 2 * both * sure_shared + bend * sure_slope
         slope_news = reach * news + keep * slope_news
         sure_slope = reach * (reach * sure + 2 * keep * sure_shared) + keep * keep * sure_slope
         sure_shared = reach * sure + keep * sure_shared
-    return Slopes(min(square, LARGE_SLOPES), slopes_known)
+    # The slope that it begins with counts, too.
+    square += steep * slope_news * slope_news
+    known += steep * sure_slope
+    return Bends(min(square, LARGE_BENDS * known), known)

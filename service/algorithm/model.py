@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 
 from service.algorithm.config import AdaptiveConfig
-from service.algorithm.curve import PRIOR_MEAN, Ball, Slopes
+from service.algorithm.curve import PRIOR_MEAN, Ball, Bends
 
 # Without a horizon there may be so many times as many trials in all as there were, at the least;
 # counted in powers of two.
@@ -32,9 +32,14 @@ STEEPEST = 16.0
 # this at least.
 LOUD = 0.005
 CAUTIOUS = 2.0
-# Curves may be steeper where they are not known yet: never taken to be flatter than this, in units
-# of what they are taken to be beforehand.
-FLATTEST = 0.05
+# How steep curves are taken to be, as a variance and in units of what they are taken for
+# beforehand: between these two, in steps of two.
+FLATTEST, MOST_BENT = 1 / 64, 2.0
+# Curves bend where arms are best, not evenly. So what they bend in all is to be this share of what
+# would be expected; where they are taken to be flatter, more of it: the share over this power.
+BENT_SHARE, BENT_POWER = 0.25, 0.2
+# How many times more or less it has to be, and how much is taken to be known from the start.
+BENT_MARGIN, BENT_KNOWN = 1.2, 10.0
 # Values that move all bounds move in steps of at least this factor.
 STEP = math.sqrt(2)
 
@@ -62,8 +67,8 @@ class Model:
     squares: float = 0.0
     binary: bool = True
     steepness: float = 1.0
-    slope_squares: float = 0.0
-    slopes_known: float = 0.0
+    bend_squares: float = 0.0
+    bends_known: float = 0.0
 
     def __post_init__(self) -> None:
         self.variance = self.config.first_variance
@@ -173,18 +178,22 @@ class Model:
             self._take_lipschitz()
             self._begin_step()
 
-    def learn_steepness(self, before: Slopes, now: Slopes) -> None:
-        """From what one curve's slopes were known to be, and are now.
+    def learn_steepness(self, before: Bends, now: Bends, *, curves: int) -> None:
+        """From what one curve was known to bend, and is now; once all have been scored as it is.
 
-        To begin with, as if one arm were known with slopes as steep as they are taken to be. What
-        an arm has told stays when it is retired.
+        What an arm has told stays when it is retired.
         """
-        self.slope_squares += now.square - before.square
-        self.slopes_known += now.known - before.known
-        steepness = (1 + self.slope_squares) / (1 + self.slopes_known)
-        steepness = min(max(steepness, FLATTEST), 1.0)
-        if max(steepness / self.steepness, self.steepness / steepness) > STEP:
-            self.steepness = steepness
+        self.bend_squares += now.square - before.square
+        self.bends_known += now.known - before.known
+        if self.cursor < curves:
+            return
+        usual = BENT_SHARE * math.pow(self.steepness, -BENT_POWER)
+        share = (BENT_KNOWN * usual + self.bend_squares) / (BENT_KNOWN + self.bends_known)
+        if share < usual / BENT_MARGIN and self.steepness > FLATTEST:
+            self.steepness /= 2
+            self._begin_step()
+        elif share > usual * BENT_MARGIN and self.steepness < MOST_BENT:
+            self.steepness *= 2
             self._begin_step()
 
     def look_ahead(self) -> None:

@@ -32,7 +32,7 @@ ADAPTIVE: dict[str, Any] = {
     "noise": "auto",
     "horizon": None,
     "lipschitz": "auto",
-    "confidence_coefficient": 0.9,
+    "confidence_coefficient": 0.75,
     "max_depth": 10,
 }
 DEFAULT_PRESET: Literal["adaptive"] = "adaptive"

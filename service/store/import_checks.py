@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from service.algorithm import AdaptiveConfig
+from service.algorithm.model import MOST_BENT
 from service.errors import BadExport
 from service.store import keys
 from service.store.access import TenantKey, unpack_keys
@@ -226,13 +227,14 @@ def _require_model(model: ModelRecord, *, arms: int) -> None:
         model.loudest,
         model.evidence,
         model.squares,
-        model.slope_squares,
-        model.slopes_known,
+        model.bend_squares,
+        model.bends_known,
     )
     _require(all(map(math.isfinite, numbers)))
     _require(max(model.cursor, model.tried, model.fresh) <= arms)
     _require(model.variance >= 0 and model.shown_lipschitz > 0 and model.horizon > 0)
-    _require(0 < model.steepness <= 1 and min(model.slope_squares, model.slopes_known) > -1)
+    _require(0 < model.steepness <= MOST_BENT)
+    _require(min(model.bend_squares, model.bends_known) > -1)
 
 
 def _require_key(key: TenantKey) -> None:

@@ -54,8 +54,8 @@ class ModelRecord(Packed):
     evidence: float = 0.0
     squares: float = 0.0
     steepness: float = 1.0
-    slope_squares: float = 0.0
-    slopes_known: float = 0.0
+    bend_squares: float = 0.0
+    bends_known: float = 0.0
 
 
 @dataclass(slots=True)
@@ -93,8 +93,8 @@ class CurveRecord:
     rewards: float
     news: float
     drift: float
-    slope_square: float
-    slope_known: float
+    bend_square: float
+    bend_known: float
     balls: list[CurveBall]
 
     @classmethod

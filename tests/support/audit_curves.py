@@ -52,8 +52,8 @@ def _check_rewards(
     rewards = sum(curve.rewards for curve in curves.values())
     assert given == rewards == model.rewards, "a reward was lost or counted twice"
     for name, sum_of_all in (
-        ("slope_square", model.slope_squares),
-        ("slope_known", model.slopes_known),
+        ("bend_square", model.bend_squares),
+        ("bend_known", model.bends_known),
     ):
         assert sum_of_all == pytest.approx(sum(getattr(c, name) for c in curves.values()), abs=1e-9)
     assert model.arms_rewarded == sum(curve.rewards > 0 for curve in curves.values())

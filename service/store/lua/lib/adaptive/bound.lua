@@ -3,19 +3,20 @@ local bound = {}
 
 local TRUSTED = 1000
 local MOVED, MOVED_SHARE = 1e-4, 0.1
-local CAUTION = 0.35
-local abs, log, min, sqrt = math.abs, math.log, math.min, math.sqrt
+local CAUTION, LEAST_AT_STAKE, NEARBY, CROWD = 0.35, 0.3, 0.1, 50
+local abs, log, max, min, sqrt = math.abs, math.log, math.max, math.min, math.sqrt
 
 -- A function that tells the UCB of a ball by its mean and variance, its plays in flight, and the
 -- noise.
 function bound.ucb_by(t, m)
   local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
-  local lipschitz, steepness, horizon = m.lipschitz, m.steepness, m.horizon
-  local arms, confidence = t.arms, t.confidence
+  local lipschitz, horizon, confidence = m.lipschitz, m.horizon, t.confidence
+  local shared_by = t.arms * sqrt(t.arms / CROWD)
   return function(mean, variance, flying, noise)
     variance = variance / (1 + answered * flying * variance / noise)
-    local reach = min(sqrt(variance) / lipschitz, 1) * steepness
-    local at_stake = log(1 + variance / noise * horizon * reach / arms)
+    local reach = min(NEARBY + sqrt(variance) / lipschitz, 1)
+    local trials = horizon * reach / shared_by
+    local at_stake = max(log(1 + variance / noise * trials), LEAST_AT_STAKE)
     return mean + confidence * (sqrt(2 * variance) * at_stake ^ CAUTION)
   end
 end

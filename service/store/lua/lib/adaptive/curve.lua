@@ -38,7 +38,7 @@ end
 -- The curve of an arm that is tried for the first time.
 function curve.new(arm, id, step)
   local c = { arm = arm, first = 1, balls = 1, all = 1, changed = {}, reshaped = true }
-  c.step, c.rewards, c.news, c.drift, c.slope_square, c.slope_known = step, 0, 0, 0, 0, 0
+  c.step, c.rewards, c.news, c.drift, c.bend_square, c.bend_known = step, 0, 0, 0, 0, 0
   for _, field in ipairs(curve.FIELDS) do
     c[field[1]] = { 0 }
   end

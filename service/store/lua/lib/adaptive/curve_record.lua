@@ -38,7 +38,7 @@ end
 local function slice(packed, arm, first, balls)
   local c = { arm = arm, first = first, balls = balls, all = balls_in(packed), changed = {} }
   c.packed = packed
-  c.step, c.rewards, c.news, c.drift, c.slope_square, c.slope_known = struct.unpack(HEAD, packed)
+  c.step, c.rewards, c.news, c.drift, c.bend_square, c.bend_known = struct.unpack(HEAD, packed)
   local layout = layouts_of(balls)
   for _, field in ipairs(FIELDS) do
     local values = { struct.unpack(layout[field[2]], packed, offset(field, first, c.all) + 1) }
@@ -79,7 +79,7 @@ local function packed_field(c, field)
 end
 
 local function packed_head(c)
-  return struct.pack(HEAD, c.step, c.rewards, c.news, c.drift, c.slope_square, c.slope_known)
+  return struct.pack(HEAD, c.step, c.rewards, c.news, c.drift, c.bend_square, c.bend_known)
 end
 
 -- Head and fields up to this one of a whole curve, in one piece; a field that is as it was loaded

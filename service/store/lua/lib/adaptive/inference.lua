@@ -8,7 +8,8 @@ local LEAST_NOISE, EVIDENCE, MOST_EVIDENCE = 1e-12, 4.0, 64.0
 local LARGE_SQUARE, SURPRISE = 0.5, 25.0
 local LEAST_EXPECTED = 0.05
 local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
-local FLATTEST = 0.05
+local FLATTEST, MOST_BENT = 1 / 64, 2.0
+local BENT_SHARE, BENT_POWER, BENT_MARGIN, BENT_KNOWN = 0.25, 0.2, 1.2, 10.0
 local STEP = math.sqrt(2)
 
 -- From what a reward differs from those before it in the ball at this place.
@@ -66,15 +67,21 @@ function inference.learn_slope(t, m, c, place)
   end
 end
 
--- From what the slopes of a curve were known to be, and are now.
+-- From what a curve was known to bend, and is now; once all have been scored as it is.
 function inference.learn_steepness(m, c, square, known)
-  m.slope_squares = m.slope_squares + (square - c.slope_square)
-  m.slopes_known = m.slopes_known + (known - c.slope_known)
-  c.slope_square, c.slope_known = square, known
-  local steepness = (1 + m.slope_squares) / (1 + m.slopes_known)
-  steepness = math.min(math.max(steepness, FLATTEST), 1)
-  if math.max(steepness / m.steepness, m.steepness / steepness) > STEP then
-    m.steepness = steepness
+  m.bend_squares = m.bend_squares + (square - c.bend_square)
+  m.bends_known = m.bends_known + (known - c.bend_known)
+  c.bend_square, c.bend_known = square, known
+  if m.cursor < m.tried then
+    return
+  end
+  local usual = BENT_SHARE * m.steepness ^ -BENT_POWER
+  local share = (BENT_KNOWN * usual + m.bend_squares) / (BENT_KNOWN + m.bends_known)
+  if share < usual / BENT_MARGIN and m.steepness > FLATTEST then
+    m.steepness = m.steepness / 2
+    model.begin_step(m)
+  elseif share > usual * BENT_MARGIN and m.steepness < MOST_BENT then
+    m.steepness = m.steepness * 2
     model.begin_step(m)
   end
 end

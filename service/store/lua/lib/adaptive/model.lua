@@ -14,7 +14,7 @@ function model.load(t)
     struct.unpack(COUNTS, t.model)
   m.total, m.first_rewards, m.variance, m.shown_lipschitz, m.horizon, rest =
     struct.unpack(NUMBERS, t.model, rest)
-  m.loudest, m.evidence, m.squares, m.steepness, m.slope_squares, m.slopes_known =
+  m.loudest, m.evidence, m.squares, m.steepness, m.bend_squares, m.bends_known =
     struct.unpack(LEARNED, t.model, rest)
   m.binary = m.binary == 1
   model.take_lipschitz(t, m)
@@ -40,8 +40,8 @@ function model.save(t, m)
     m.evidence,
     m.squares,
     m.steepness,
-    m.slope_squares,
-    m.slopes_known
+    m.bend_squares,
+    m.bends_known
   )
   redis.call("HSET", t.key, "model", t.model)
 end
