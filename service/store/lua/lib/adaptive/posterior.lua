@@ -6,6 +6,15 @@ local PRIOR_MEAN, PRIOR_VARIANCE = curve.PRIOR_MEAN, curve.PRIOR_VARIANCE
 local STEEPNESS, PERSISTENCE = 3.0, 0.3
 local LARGE_BENDS, LEAST_VARIANCE = 4.0, 1e-15
 
+-- What happens on the way from one ball to the next: how much of a slope is left, how far it
+-- carries, and what mean and slope change by (variances, and covariance).
+local function way(gap, steep)
+  local keep = math.exp(-gap / PERSISTENCE)
+  local reach = PERSISTENCE * (1 - keep)
+  local drift = steep * PERSISTENCE * (2 * gap - reach * (3 - keep))
+  return { keep, reach, drift, steep * reach * (1 - keep), steep * (1 - keep * keep) }
+end
+
 -- Means and variances: a filter over the balls from left to right, and what comes back. Returns how
 -- much the curve bends, and how much would be expected of what its rewards can tell.
 function posterior.estimate(m, c, widths, centres, noises)
@@ -17,8 +26,8 @@ function posterior.estimate(m, c, widths, centres, noises)
   local counts_left, counts_right = c.counts_left, c.counts_right
   local totals_left, totals_right = c.totals_left, c.totals_right
   local means, variances = c.means, c.variances
-  local seen_shared, lefts, gains, pushes, reaches, keeps = {}, {}, {}, {}, {}, {}
-  local drifts, boths, bends = {}, {}, {}
+  local seen_shared, lefts, gains, pushes = {}, {}, {}, {}
+  local ways, ways_by_gap = {}, {} -- few gaps differ
   local mean, slope = PRIOR_MEAN, 0
   local variance, shared, slope_variance = scale, 0, steep
   local last = centres[1]
@@ -26,15 +35,17 @@ function posterior.estimate(m, c, widths, centres, noises)
     local centre = centres[place]
     local gap = centre - last
     last = centre
-    local keep = math.exp(-gap / PERSISTENCE)
-    local reach = PERSISTENCE * (1 - keep)
-    local drift = steep * PERSISTENCE * (2 * gap - reach * (3 - keep))
-    local both = steep * reach * (1 - keep)
-    local bend = steep * (1 - keep * keep)
+    local here = ways_by_gap[gap]
+    if not here then
+      here = way(gap, steep)
+      ways_by_gap[gap] = here
+    end
+    ways[place] = here
+    local keep, reach = here[1], here[2]
     mean, slope = mean + reach * slope, keep * slope
-    variance = variance + (reach * (2 * shared + reach * slope_variance) + drift)
-    shared = keep * (shared + reach * slope_variance) + both
-    slope_variance = keep * keep * slope_variance + bend
+    variance = variance + (reach * (2 * shared + reach * slope_variance) + here[3])
+    shared = keep * (shared + reach * slope_variance) + here[4]
+    slope_variance = keep * keep * slope_variance + here[5]
 
     local width, noise = widths[place], noises[place]
     local weight = (counts_left[place] + counts_right[place]) / noise + width / prior
@@ -43,8 +54,6 @@ function posterior.estimate(m, c, widths, centres, noises)
     local gain, push = weight * left, (pull - weight * mean) * left
     means[place], variances[place], seen_shared[place] = mean, variance, shared
     lefts[place], gains[place], pushes[place] = left, gain, push
-    reaches[place], keeps[place] = reach, keep
-    drifts[place], boths[place], bends[place] = drift, both, bend
     mean, slope = mean + variance * push, slope + shared * push
     slope_variance = slope_variance - shared * shared * gain
     variance, shared = variance * left, shared * left
@@ -53,8 +62,8 @@ function posterior.estimate(m, c, widths, centres, noises)
   local news, slope_news, sure, sure_shared, sure_slope = 0, 0, 0, 0, 0
   local square, known = 0, 0
   for place = balls, 1, -1 do
-    local left, gain, keep, reach = lefts[place], gains[place], keeps[place], reaches[place]
-    local drift, both, bend = drifts[place], boths[place], bends[place]
+    local left, gain, here = lefts[place], gains[place], ways[place]
+    local keep, reach, drift, both, bend = here[1], here[2], here[3], here[4], here[5]
     variance, shared = variances[place], seen_shared[place]
     local lean = shared * gain
     news = left * news - lean * slope_news + pushes[place]
