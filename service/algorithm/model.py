@@ -20,9 +20,10 @@ MOST_EVIDENCE = 64.0
 LARGE_SQUARE = 0.5
 SURPRISE = 25.0
 # Where all rewards are 0 or 1 they have the variance of their mean, but not less than this, and are
-# not expected to have less than that where the noise is learned.
+# not expected to have less than that where the noise is learned; until it is, they have the third.
 LEAST_BINARY = 0.01
 LEAST_EXPECTED = 0.05
+FIRST_BINARY = 0.005
 # The slope L that is learned: how many standard deviations make a mean sure, and how many times a
 # ball's own rise is nothing to go by, and where it ends.
 SURELY = 2.0
@@ -104,10 +105,13 @@ class Model:
         """The variance of a reward at the centre of a ball.
 
         Rewards that are all 0 or 1 have the less of it the nearer to 0 or 1 the mean is; it is
-        taken to be up to a standard deviation nearer to the middle than it seems.
+        taken to be up to a standard deviation nearer to the middle than it seems. Before their
+        noise is learned, the first few must not rule an arm out.
         """
         if not self.binary:
             return self.variance
+        if self.config.noise is None and not self.loudest:
+            return FIRST_BINARY
         unsure = math.sqrt(ball.variance)
         mean = min(max(0.5, ball.mean - unsure), ball.mean + unsure)
         return min(self.variance, max(mean * (1 - mean), LEAST_BINARY))

@@ -403,6 +403,19 @@ def test_a_smaller_noise_that_is_told_holds_for_0_and_1_too() -> None:
     assert model.reward_variance(between) == pytest.approx(0.2**2)
 
 
+def test_the_first_rewards_of_0_or_1_rule_no_arm_out() -> None:
+    """Told nothing: until their noise is learned there is some, and an arm that began with a 0 is
+    tried again. Over 30 lives of four arms the regret is less than twice that of one who is told
+    (1.7 times; 2.7 times if the first rewards were taken for sure).
+    """
+    regrets = []
+    for told in ({}, {"noise": 0.5, "lipschitz": 1.0, "horizon": 400}):
+        environment = bernoulli(zigzag(4, noise=0.0))
+        lives = [played(learner(arms=4, **told), environment, 400, seed) for seed in range(30)]
+        regrets.append(sum(lives) / len(lives))
+    assert regrets[0] < 2 * regrets[1]
+
+
 def test_one_reward_between_0_and_1_ends_it() -> None:
     """Then the noise is what was told, and all bounds move."""
     made = learner(arms=3, noise=0.3, lipschitz=1.0)

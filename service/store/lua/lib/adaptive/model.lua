@@ -4,7 +4,7 @@ local model = {}
 
 local COUNTS, NUMBERS = "<BI4I4I4I4I4d", "<ddddd"
 local LEARNED = "<dddddd"
-local LEAST_BINARY = 0.01
+local LEAST_BINARY, FIRST_BINARY = 0.01, 0.005
 local LOUD, CAUTIOUS = 0.005, 2.0
 
 function model.load(t)
@@ -16,7 +16,7 @@ function model.load(t)
     struct.unpack(NUMBERS, t.model, rest)
   m.loudest, m.evidence, m.squares, m.steepness, m.bend_squares, m.bends_known =
     struct.unpack(LEARNED, t.model, rest)
-  m.binary = m.binary == 1
+  m.binary, m.noise_is_told = m.binary == 1, t.noise ~= "auto"
   model.take_lipschitz(t, m)
   return m
 end
@@ -64,6 +64,9 @@ end
 function model.reward_variance(m, c, place)
   if not m.binary then
     return m.variance
+  end
+  if not m.noise_is_told and m.loudest == 0 then
+    return FIRST_BINARY
   end
   local mean, unsure = c.means[place], math.sqrt(c.variances[place])
   mean = math.min(math.max(0.5, mean - unsure), mean + unsure)
