@@ -30,8 +30,8 @@ OPTIMISM = 8.0
 LOOKS = 48.0
 LEAST_MISSED = 0.05
 # How a bonus grows with what is at stake: as this power of its logarithm, which is this at least.
-# A look tells something of contexts as near as this, too. Where there are more arms than a crowd,
-# more of them are about as good as the best.
+# A look tells something of contexts as near as this, too (over L, if that is more than 1). Where
+# there are more arms than a crowd, more of them are about as good as the best.
 CAUTION = 0.35
 LEAST_AT_STAKE = 0.3
 NEARBY = 0.1
@@ -273,7 +273,8 @@ class AdaptiveLearner:
         the more that are about as good.
         """
         arms = self.catalogue.arms
-        reach = min(NEARBY + math.sqrt(variance) / self.model.lipschitz, 1.0)
+        nearby = NEARBY / max(self.model.shown_lipschitz, 1.0)
+        reach = min(nearby + math.sqrt(variance) / self.model.lipschitz, 1.0)
         trials = self.model.horizon * reach / (arms * math.sqrt(arms / CROWD))
         return max(math.log(1 + variance / noise * trials), LEAST_AT_STAKE)
 

@@ -11,7 +11,7 @@ PRIOR_MEAN = 0.5
 PRIOR_VARIANCE = 1 / 12
 # How steep a curve may be, in units of L (a standard deviation), and over which length it stays so.
 # It is the bends that matter, since an arm is often best at one: so the slope may change by 2L
-# within a fifteenth of the range.
+# within a fifteenth of the range. Where L is more than 1, curves are as much narrower as steeper.
 STEEPNESS = 3.0
 PERSISTENCE = 0.3
 # What a curve has bent counts up to this many times what is expected.
@@ -113,6 +113,7 @@ def estimate(
     """
     prior = PRIOR_VARIANCE * scale
     steep = STEEPNESS * lipschitz * STEEPNESS * lipschitz * steepness
+    persistence = PERSISTENCE / max(lipschitz, 1.0)
     # Of mean and slope: what is expected, their variances, and their covariance.
     mean, slope = PRIOR_MEAN, 0.0
     variance, shared, slope_variance = scale, 0.0, steep
@@ -121,10 +122,10 @@ def estimate(
     for ball in balls:
         gap = ball.centre - last
         last = ball.centre
-        keep = math.exp(-gap / PERSISTENCE)
-        reach = PERSISTENCE * (1 - keep)
+        keep = math.exp(-gap / persistence)
+        reach = persistence * (1 - keep)
         # What mean and slope change by on the way from the last ball: variances, and covariance.
-        drift = steep * PERSISTENCE * (2 * gap - reach * (3 - keep))
+        drift = steep * persistence * (2 * gap - reach * (3 - keep))
         both = steep * reach * (1 - keep)
         bend = steep * (1 - keep * keep)
         mean, slope = mean + reach * slope, keep * slope

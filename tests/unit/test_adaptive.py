@@ -57,7 +57,7 @@ def dense_posterior(
     """
     width = np.array([ball.width for ball in curve.balls])
     way = np.array([ball.centre for ball in curve.balls])
-    p, balls = PERSISTENCE, len(way)
+    p, balls = PERSISTENCE / max(made.model.lipschitz, 1.0), len(way)
     steep = (STEEPNESS * made.model.lipschitz) ** 2 * steepness
     chance = np.zeros((2 * balls, 2 * balls))  # of mean and slope, ball by ball
     moves = np.zeros((balls, 2 * balls))

@@ -11,10 +11,11 @@ local abs, log, max, min, sqrt = math.abs, math.log, math.max, math.min, math.sq
 function bound.ucb_by(t, m)
   local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
   local lipschitz, horizon, confidence = m.lipschitz, m.horizon, t.confidence
+  local nearby = NEARBY / max(m.shown_lipschitz, 1)
   local shared_by = t.arms * sqrt(t.arms / CROWD)
   return function(mean, variance, flying, noise)
     variance = variance / (1 + answered * flying * variance / noise)
-    local reach = min(NEARBY + sqrt(variance) / lipschitz, 1)
+    local reach = min(nearby + sqrt(variance) / lipschitz, 1)
     local trials = horizon * reach / shared_by
     local at_stake = max(log(1 + variance / noise * trials), LEAST_AT_STAKE)
     return mean + confidence * (sqrt(2 * variance) * at_stake ^ CAUTION)

@@ -8,10 +8,10 @@ local LARGE_BENDS, LEAST_VARIANCE = 4.0, 1e-15
 
 -- What happens on the way from one ball to the next: how much of a slope is left, how far it
 -- carries, and what mean and slope change by (variances, and covariance).
-local function way(gap, steep)
-  local keep = math.exp(-gap / PERSISTENCE)
-  local reach = PERSISTENCE * (1 - keep)
-  local drift = steep * PERSISTENCE * (2 * gap - reach * (3 - keep))
+local function way(gap, steep, persistence)
+  local keep = math.exp(-gap / persistence)
+  local reach = persistence * (1 - keep)
+  local drift = steep * persistence * (2 * gap - reach * (3 - keep))
   return { keep, reach, drift, steep * reach * (1 - keep), steep * (1 - keep * keep) }
 end
 
@@ -22,6 +22,7 @@ function posterior.estimate(m, c, widths, centres, noises)
   local scale = math.max(average * average, 1)
   local prior = PRIOR_VARIANCE * scale
   local steep = STEEPNESS * m.shown_lipschitz * STEEPNESS * m.shown_lipschitz * m.steepness
+  local persistence = PERSISTENCE / math.max(m.shown_lipschitz, 1)
   local balls = c.balls
   local counts_left, counts_right = c.counts_left, c.counts_right
   local totals_left, totals_right = c.totals_left, c.totals_right
@@ -37,7 +38,7 @@ function posterior.estimate(m, c, widths, centres, noises)
     last = centre
     local here = ways_by_gap[gap]
     if not here then
-      here = way(gap, steep)
+      here = way(gap, steep, persistence)
       ways_by_gap[gap] = here
     end
     ways[place] = here
