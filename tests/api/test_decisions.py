@@ -115,12 +115,28 @@ def test_open_then_rewarded(service: Service, twin: Service, preset: str, phase:
     assert read(service, tenant, decision_id) == closed
 
 
+def settle(service: Service, tenant: str) -> int:
+    """Censors decisions until one changes nothing any more; how many it took."""
+    for taken in range(1, 21):
+        before = balls_of(service, tenant)
+        censor(service, tenant, decide(service, tenant))
+        if balls_of(service, tenant) == before:
+            return taken
+    raise AssertionError("the model never comes to rest")
+
+
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_censored(service: Service, twin: Service, preset: str, phase: str) -> None:
     """Nothing is learned: neither by the censoring nor by what is sent after it."""
     tenant = tenant_in(service, preset, phase)
     before = balls_of(service, tenant)
+    censored = 1
+    if preset == "adaptive" and phase == "active":
+        # After two rewards the model still moves, and curves wait to be scored as it is now, which
+        # the end of a decision does for the arm that was played.
+        censored += settle(service, tenant)
+        before = balls_of(service, tenant)
     decision_id = decide(service, tenant)
     playing = balls_of(service, tenant)
     assert censor(twin, tenant, decision_id).json() == {"status": "censored"}
@@ -144,7 +160,7 @@ def test_censored(service: Service, twin: Service, preset: str, phase: str) -> N
     assert read(service, tenant, decision_id) == found
     assert balls_of(service, tenant) == after
     counters = service.counters(tenant)
-    assert counters["decisions_censored"] == 1
+    assert counters["decisions_censored"] == censored
     assert counters["rewards_applied"] == (0 if phase == "flagged" else 2)
 
 
