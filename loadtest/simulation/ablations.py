@@ -31,7 +31,7 @@ class NoSharing(AdaptiveLearner):
 
 
 class NoSteepness(AdaptiveLearner):
-    """Curves are taken to be as steep as L allows, whatever they turn out to be."""
+    """Curves are taken to be as steep as beforehand, whatever they turn out to be."""
 
     def _estimate(self, balls: list[Ball]) -> Bends:
         super()._estimate(balls)

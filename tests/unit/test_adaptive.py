@@ -366,7 +366,7 @@ def test_flat_arms_are_told_apart_in_fewer_trials() -> None:
     assert regrets[0] < regrets[1] / 2
 
 
-def test_wild_rewards_leave_what_is_known_of_slopes_finite() -> None:
+def test_wild_rewards_leave_what_is_known_of_bends_finite() -> None:
     made = learner(arms=5)
     chance = random.Random(0)
     for trial in range(400):

@@ -46,7 +46,7 @@ end
 -- A mean that is surely above what L allows from another ball shows L to be too small.
 function inference.learn_slope(t, m, c, place)
   local unsure = SURELY
-  if t.noise == "auto" then
+  if not m.noise_is_told then
     if m.loudest == 0 then
       return
     end

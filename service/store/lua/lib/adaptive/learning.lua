@@ -16,7 +16,7 @@ function learning.credit(t, spot, d, reward)
   local m, c, place = model.load(t), spot.curve, 1
   c.rewards = c.rewards + 1
   model.count(m, reward, c.rewards == 1)
-  if c.rewards > 1 and t.noise == "auto" then
+  if c.rewards > 1 and not m.noise_is_told then
     inference.learn_noise(t, m, c, place, reward, 1 / (c.rewards - 1))
   end
   inference.look_ahead(t, m)
