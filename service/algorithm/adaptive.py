@@ -45,9 +45,10 @@ RESCORED = 2
 # stays where it is.
 MOVED = 1e-4
 MOVED_SHARE = 0.1
-# A curve is scored when its variance may have changed by this share, and a bound by this much.
-NEWS = 0.1
-DRIFT = 1e-3
+# A curve is scored when its variance may have changed by this share, and a bound by this much. The
+# flatter curves are, the further away a reward tells something, and the sooner that is enough.
+NEWS = 0.4
+DRIFT = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,16 +127,16 @@ class AdaptiveLearner:
             self.model.learn_noise(curve.balls[place], reward, weight=1 / (curve.rewards - 1))
         self.model.look_ahead()
         self._note(curve, place, reward)
-        balls_before = len(curve.balls)
         ball = self._refine(curve, place, x)
         half = ball.interval.half_of(x)
         ball.counts[half] += 1.0
         ball.totals[half] += reward
-        reshaped = len(curve.balls) > balls_before
-        if reshaped or (curve.news >= NEWS and curve.drift > DRIFT):
+        if self._is_due(curve):
             self._score(curve)
             if self.config.lipschitz is None:
                 self.model.learn_slope(curve.balls, ball)
+        else:
+            self._learn_here(ball, reward)
         ball.known_mean = ball.mean
         self._score_some_stale_curves()
 
@@ -236,7 +237,6 @@ class AdaptiveLearner:
 
     def _new_curve(self, arm: int) -> Ball:
         ball = self._new_ball(Interval(0, 0), arm)
-        ball.ucb = 1.0
         self.curves[arm] = Curve([ball], step=self.model.step)
         return ball
 
@@ -256,6 +256,24 @@ class AdaptiveLearner:
         share = ball.variance / (ball.variance + noise)
         curve.news += ball.variance / noise
         curve.drift += share * (abs(reward - ball.mean) + math.sqrt(ball.variance))
+
+    def _is_due(self, curve: Curve) -> bool:
+        """Whether a curve is to be scored: after its first reward, and when there is news."""
+        enough = NEWS * math.sqrt(min(self.model.steepness, 1.0))
+        return curve.rewards == 1 or (curve.news >= enough and curve.drift > DRIFT)
+
+    def _learn_here(self, ball: Ball, reward: float) -> None:
+        """What a reward tells of its own ball; the others are told when the curve is scored.
+
+        Until then its bound, which may be held down by theirs, rises by no more than what it would
+        have by itself.
+        """
+        before = self._ucb(ball)
+        share = ball.variance / (ball.variance + self.model.noise(ball))
+        ball.mean += share * (reward - ball.mean)
+        ball.variance *= 1 - share
+        now = self._ucb(ball)
+        self._move(ball, min(now, ball.ucb + max(now - before, 0.0)))
 
     def _ucb(self, ball: Ball) -> float:
         """The mean, and a bonus that knows how much is at stake."""
@@ -357,7 +375,10 @@ class AdaptiveLearner:
                 place += 1
 
     def _split(self, curve: Curve, place: int) -> None:
-        """Each half becomes a ball; what it has counted is spread evenly over its own halves."""
+        """Each half becomes a ball; what it has counted is spread evenly over its own halves.
+
+        All else that is known of the ball, its bound included, is what is known of both.
+        """
         parent = curve.balls[place]
         children = []
         for half, interval in enumerate(parent.interval.halves):
@@ -365,7 +386,7 @@ class AdaptiveLearner:
             child.counts = [parent.counts[half] / 2] * 2
             child.totals = [parent.totals[half] / 2] * 2
             child.flying = [parent.flying[half] / 2] * 2
-            child.mean, child.variance = parent.mean, parent.variance
+            child.mean, child.variance, child.ucb = parent.mean, parent.variance, parent.ucb
             children.append(child)
         curve.balls[place : place + 1] = children
         self.splits += 1

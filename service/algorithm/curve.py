@@ -32,7 +32,7 @@ class Ball:
     flying: list[float] = field(default_factory=lambda: [0.0, 0.0])
     mean: float = PRIOR_MEAN
     variance: float = PRIOR_VARIANCE
-    ucb: float = math.inf
+    ucb: float = 1.0
     width: float = field(init=False)
     centre: float = field(init=False)
     known_mean: float | None = None  # at the ball's last reward

@@ -41,6 +41,8 @@ FLATTEST, MOST_BENT = 1 / 64, 2.0
 BENT_SHARE, BENT_POWER = 0.25, 0.2
 # How many times more or less it has to be, and how much is taken to be known from the start.
 BENT_MARGIN, BENT_KNOWN = 1.2, 10.0
+# Where the steepest there may be still bend by this share, L is too small.
+TOO_BENT = 0.45
 # Values that move all bounds move in steps of at least this factor.
 STEP = math.sqrt(2)
 
@@ -175,12 +177,8 @@ class Model:
             for other in balls
         )
         at_least = ball.mean - unsure * math.sqrt(ball.variance)
-        steeper = min(self.lipschitz * STEP, STEEPEST)
-        too_steep = at_least > limit + RISE * self.lipschitz * ball.width
-        if too_steep and steeper > self.lipschitz:
-            self.shown_lipschitz = steeper
-            self._take_lipschitz()
-            self._begin_step()
+        if at_least > limit + RISE * self.lipschitz * ball.width:
+            self._take_steeper_than(self.lipschitz)
 
     def learn_steepness(self, before: Bends, now: Bends, *, curves: int) -> None:
         """From what one curve was known to bend, and is now; once all have been scored as it is.
@@ -199,12 +197,31 @@ class Model:
         elif share > usual * BENT_MARGIN and self.steepness < MOST_BENT:
             self.steepness *= 2
             self._begin_step()
+        elif share > TOO_BENT and self.steepness == MOST_BENT and self._bends_tell_slopes:
+            self._take_steeper_than(self.shown_lipschitz)
 
     def look_ahead(self) -> None:
         """Without a horizon it grows with the past; one that is over is doubled."""
         ahead = AHEAD if self.config.horizon is None else 1
         if self.rewards * ahead >= self.horizon:
             self.horizon *= 2
+            self._begin_step()
+
+    @property
+    def _bends_tell_slopes(self) -> bool:
+        """Whether L is learned from bends: in noise, which hides it from single balls.
+
+        Without noise, curves bend more than they are taken to, however steep. Rewards of 0 or 1
+        whose noise is learned, too, are taken for less noisy than they are.
+        """
+        noise_is_known = self.config.noise is not None or not self.binary
+        return self.config.lipschitz is None and self.variance > LOUD and noise_is_known
+
+    def _take_steeper_than(self, lipschitz: float) -> None:
+        steeper = min(lipschitz * STEP, STEEPEST)
+        if steeper > self.shown_lipschitz:
+            self.shown_lipschitz = steeper
+            self._take_lipschitz()
             self._begin_step()
 
     def _take_lipschitz(self) -> None:

@@ -1,7 +1,7 @@
 -- include: interval
 -- The curve of an arm of the preset `adaptive`: the step it was scored at, its rewards, what they
 -- may have moved since, what was known of its slopes then, and its balls from left to right. A ball
--- is known by its place in the curve.
+-- is known by its place in the curve. `unranked` has the ids of balls that a split has made.
 local curve = { PRIOR_MEAN = 0.5, PRIOR_VARIANCE = 1 / 12 }
 
 -- Name and type of a field, its bytes a ball, and the bytes a ball of all fields before it; first
@@ -37,7 +37,8 @@ end
 
 -- The curve of an arm that is tried for the first time.
 function curve.new(arm, id, step)
-  local c = { arm = arm, first = 1, balls = 1, all = 1, changed = {}, reshaped = true }
+  local c = { arm = arm, first = 1, balls = 1, all = 1, changed = {}, unranked = {} }
+  c.reshaped = true
   c.step, c.rewards, c.news, c.drift, c.bend_square, c.bend_known = step, 0, 0, 0, 0, 0
   for _, field in ipairs(curve.FIELDS) do
     c[field[1]] = { 0 }
@@ -106,13 +107,15 @@ function curve.land(c, place)
   end
 end
 
--- Each half becomes a ball; what it has counted is spread evenly over its own halves.
+-- Each half becomes a ball; what it has counted is spread evenly over its own halves. All else that
+-- is known of the ball, its bound included, is what is known of both.
 function curve.split(c, place, first_id)
   for _, field in ipairs(curve.FIELDS) do
     table.insert(c[field[1]], place + 1, 0)
   end
   c.balls, c.all, c.reshaped = c.balls + 1, c.all + 1, true
   c.ids[place], c.ids[place + 1] = first_id, first_id + 1
+  c.unranked[first_id], c.unranked[first_id + 1] = true, true
   local depth, index = c.depths[place] + 1, 2 * c.indexes[place]
   c.depths[place], c.depths[place + 1] = depth, depth
   c.indexes[place], c.indexes[place + 1] = index, index + 1
@@ -122,6 +125,7 @@ function curve.split(c, place, first_id)
     lefts[place], rights[place] = left, left
     lefts[place + 1], rights[place + 1] = right, right
   end
-  c.means[place + 1], c.variances[place + 1] = c.means[place], c.variances[place]
-  c.ucbs[place], c.ucbs[place + 1] = math.huge, math.huge
+  for _, name in ipairs({ "means", "variances", "ucbs" }) do
+    c[name][place + 1] = c[name][place]
+  end
 end

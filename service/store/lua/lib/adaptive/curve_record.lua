@@ -36,8 +36,8 @@ end
 
 -- So many balls from this place on.
 local function slice(packed, arm, first, balls)
-  local c = { arm = arm, first = first, balls = balls, all = balls_in(packed), changed = {} }
-  c.packed = packed
+  local c = { arm = arm, first = first, balls = balls, all = balls_in(packed), packed = packed }
+  c.changed, c.unranked = {}, {}
   c.step, c.rewards, c.news, c.drift, c.bend_square, c.bend_known = struct.unpack(HEAD, packed)
   local layout = layouts_of(balls)
   for _, field in ipairs(FIELDS) do
@@ -108,8 +108,11 @@ function curve_record.save(base, c)
   end
 end
 
--- After it was not: the fields named in `changed`, and the head if that is.
+-- After it was not: the fields named in `changed`, and the head if that is; all after a split.
 function curve_record.save_changed(base, c)
+  if c.reshaped then
+    return curve_record.save(base, c)
+  end
   local name = key.curve(base, c.arm)
   for _, field in ipairs(FIELDS) do
     if c.changed[field[1]] then

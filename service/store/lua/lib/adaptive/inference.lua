@@ -10,6 +10,7 @@ local LEAST_EXPECTED = 0.05
 local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
 local FLATTEST, MOST_BENT = 1 / 64, 2.0
 local BENT_SHARE, BENT_POWER, BENT_MARGIN, BENT_KNOWN = 0.25, 0.2, 1.2, 10.0
+local TOO_BENT = 0.45
 local STEP = math.sqrt(2)
 
 -- From what a reward differs from those before it in the ball at this place.
@@ -43,6 +44,15 @@ function inference.learn_noise(t, m, c, place, reward, weight)
   end
 end
 
+local function take_steeper_than(t, m, lipschitz)
+  local steeper = math.min(lipschitz * STEP, STEEPEST)
+  if steeper > m.shown_lipschitz then
+    m.shown_lipschitz = steeper
+    model.take_lipschitz(t, m)
+    model.begin_step(m)
+  end
+end
+
 -- A mean that is surely above what L allows from another ball shows L to be too small.
 function inference.learn_slope(t, m, c, place)
   local unsure = SURELY
@@ -59,16 +69,13 @@ function inference.learn_slope(t, m, c, place)
     limit = math.min(limit, at_most)
   end
   local at_least = c.means[place] - unsure * math.sqrt(c.variances[place])
-  local steeper = math.min(m.lipschitz * STEP, STEEPEST)
-  if at_least > limit + RISE * m.lipschitz * curve.width(c, place) and steeper > m.lipschitz then
-    m.shown_lipschitz = steeper
-    model.take_lipschitz(t, m)
-    model.begin_step(m)
+  if at_least > limit + RISE * m.lipschitz * curve.width(c, place) then
+    take_steeper_than(t, m, m.lipschitz)
   end
 end
 
 -- From what a curve was known to bend, and is now; once all have been scored as it is.
-function inference.learn_steepness(m, c, square, known)
+function inference.learn_steepness(t, m, c, square, known)
   m.bend_squares = m.bend_squares + (square - c.bend_square)
   m.bends_known = m.bends_known + (known - c.bend_known)
   c.bend_square, c.bend_known = square, known
@@ -83,6 +90,8 @@ function inference.learn_steepness(m, c, square, known)
   elseif share > usual * BENT_MARGIN and m.steepness < MOST_BENT then
     m.steepness = m.steepness * 2
     model.begin_step(m)
+  elseif share > TOO_BENT and m.steepness == MOST_BENT and model.bends_tell_slopes(t, m) then
+    take_steeper_than(t, m, m.shown_lipschitz)
   end
 end
 

@@ -21,22 +21,21 @@ function learning.credit(t, spot, d, reward)
   end
   inference.look_ahead(t, m)
   score.note(m, c, place, reward)
-  if not curve.flies_in(c, 1) or refining.due(t, m, c, 1) or score.due(c) then
+  if not curve.flies_in(c, 1) or refining.due(t, m, c, 1) or score.due(m, c) then
     c, place = curve_record.whole(c)
   end
   curve.land(c, place)
   place = refining.refine(t, m, c, place, d.x)
   curve.add(c, place, d.x, "counts", 1)
   curve.add(c, place, d.x, "totals", reward)
-  if score.due(c) then
+  if score.due(m, c) then
     score.curve(t, m, c)
     spot.work = spot.work + SCORING
     if t.lipschitz == "auto" then
       inference.learn_slope(t, m, c, place)
     end
   else
-    c.changed.head = true
-    curve_record.save_changed(t.base, c)
+    score.ball(t, m, c, place, reward)
   end
   standing.rank_mean(t, c, place)
   spot.id = c.ids[place]

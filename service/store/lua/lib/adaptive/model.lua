@@ -54,6 +54,11 @@ function model.take_lipschitz(t, m)
   end
 end
 
+-- Whether L is learned from bends, too: where noise hides it, if that is known.
+function model.bends_tell_slopes(t, m)
+  return t.lipschitz == "auto" and m.variance > LOUD and (m.noise_is_told or not m.binary)
+end
+
 -- All bounds have moved: the curves are scored again, some with each reward.
 function model.begin_step(m)
   m.step = m.step + 1

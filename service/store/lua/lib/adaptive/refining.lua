@@ -6,7 +6,7 @@ local MOST_BALLS, FIRST_DEPTH = 64, 6
 
 -- A ball that this reward has made is not ranked yet.
 local function split(t, c, place, next_ball)
-  if c.ucbs[place] < math.huge then
+  if not c.unranked[c.ids[place]] then
     standing.leave(t, c, place)
   end
   curve.split(c, place, next_ball)

@@ -2,8 +2,8 @@
 -- How a curve is scored when there is news of it, as in algorithm/adaptive.py.
 local score = {}
 
-local NEWS, DRIFT = 0.1, 1e-3
-local abs, min, sqrt = math.abs, math.min, math.sqrt
+local NEWS, DRIFT = 0.4, 0.01
+local abs, max, min, sqrt = math.abs, math.max, math.min, math.sqrt
 
 -- The balls' widths, and their centres, for all at once.
 local function measures(c)
@@ -46,6 +46,25 @@ local function bounds(t, m, c, widths, centres, noises)
   return ucbs
 end
 
+-- Gives balls these bounds, by their places, where that makes a difference, and ranks the balls
+-- whose bounds have moved, and new ones.
+local function take_bounds(t, c, ucbs)
+  local moved = {}
+  for place = 1, c.balls do
+    local ucb = ucbs[place]
+    local moves = ucb and bound.moves(c, place, ucb)
+    if moves then
+      c.ucbs[place], c.changed.ucbs = ucb, true
+    end
+    if moves or c.unranked[c.ids[place]] then
+      moved[#moved + 1] = place
+    end
+  end
+  if #moved > 0 and catalogue.is_live(t, c.arm) then
+    standing.rank_moved(t, c, moved)
+  end
+end
+
 -- Notes what a reward may do to the bounds of a curve.
 function score.note(m, c, place, reward)
   local variance = c.variances[place]
@@ -56,8 +75,27 @@ function score.note(m, c, place, reward)
 end
 
 -- Whether what was noted is enough.
-function score.due(c)
-  return c.reshaped or (c.news >= NEWS and c.drift > DRIFT)
+function score.due(m, c)
+  local enough = NEWS * sqrt(min(m.steepness, 1))
+  return c.rewards == 1 or (c.news >= enough and c.drift > DRIFT)
+end
+
+-- What a reward tells of its own ball; the others are told when the curve is scored. Saves what
+-- changed.
+function score.ball(t, m, c, place, reward)
+  local ucb_of, width = bound.ucb_by(t, m), curve.width(c, place)
+  local mean, variance = c.means[place], c.variances[place]
+  local flying = c.flying_left[place] + c.flying_right[place]
+  local noise = model.noise(m, c, place, width)
+  local before = ucb_of(mean, variance, flying, noise)
+  local share = variance / (variance + noise)
+  mean, variance = mean + share * (reward - mean), variance * (1 - share)
+  c.means[place], c.variances[place] = mean, variance
+  local now = ucb_of(mean, variance, flying, model.noise(m, c, place, width))
+  local ucb = min(now, c.ucbs[place] + max(now - before, 0))
+  c.changed.means, c.changed.variances, c.changed.head = true, true, true
+  take_bounds(t, c, { [place] = ucb })
+  curve_record.save_changed(t.base, c)
 end
 
 -- Scores all balls of a curve and saves it.
@@ -68,19 +106,9 @@ function score.curve(t, m, c)
   if m.binary then -- the means have moved, and their noise with them
     noises = noises_in(m, c, widths)
   end
-  local moved = {}
-  for place, ucb in ipairs(bounds(t, m, c, widths, centres, noises)) do
-    if bound.moves(c, place, ucb) then
-      c.ucbs[place] = ucb
-      moved[#moved + 1] = place
-    end
-  end
   c.changed.means, c.changed.variances = true, true
-  c.changed.ucbs = c.changed.ucbs or #moved > 0
-  if #moved > 0 and catalogue.is_live(t, c.arm) then
-    standing.rank_moved(t, c, moved)
-  end
+  take_bounds(t, c, bounds(t, m, c, widths, centres, noises))
   c.step, c.news, c.drift = m.step, 0, 0
-  inference.learn_steepness(m, c, square, known)
+  inference.learn_steepness(t, m, c, square, known)
   curve_record.save(t.base, c)
 end
