@@ -131,17 +131,19 @@ class AdaptiveLearner:
         half = ball.interval.half_of(x)
         ball.counts[half] += 1.0
         ball.totals[half] += reward
-        if self._is_due(curve):
+        is_due = self._is_due(curve)
+        if is_due:
             self._score(curve)
             if self.config.lipschitz is None:
                 self.model.learn_slope(curve.balls, ball)
         else:
             self._learn_here(ball, reward)
-        ball.known_mean = ball.mean
+        if is_due or ball.known_mean is None:
+            ball.known_mean = ball.mean
         self._score_some_stale_curves()
 
     def best_mean(self, x: float) -> float:
-        """The best mean of a ball at `x`, each as of its last reward; NaN when none has one."""
+        """The best mean of a ball at `x`, each as of its last scoring; NaN when none has one."""
         balls = (curve.balls[curve.at(x)] for curve in self.curves.values())
         means = [ball.known_mean for ball in balls if ball.known_mean is not None]
         return max(means, default=math.nan)

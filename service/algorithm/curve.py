@@ -35,7 +35,7 @@ class Ball:
     ucb: float = 1.0
     width: float = field(init=False)
     centre: float = field(init=False)
-    known_mean: float | None = None  # at the ball's last reward
+    known_mean: float | None = None  # at its first reward, or one when its curve was scored
 
     def __post_init__(self) -> None:
         self.width = self.interval.width

@@ -62,7 +62,7 @@ class ModelRecord(Packed):
 class CurveBall:
     """A ball of an arm's curve; counts, sums and plays in flight for each half of its interval."""
 
-    FIELDS: ClassVar[str] = "dddddddddIBI"
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<dddddddddIBI")
 
     count_left: float
     count_right: float
@@ -85,7 +85,7 @@ class CurveBall:
 
 @dataclass(slots=True, kw_only=True)
 class CurveRecord:
-    """The curve of an arm: its balls from left to right, kept field by field."""
+    """The curve of an arm, and its balls from left to right."""
 
     HEAD: ClassVar[struct.Struct] = struct.Struct("<Iddddd")
 
@@ -100,10 +100,8 @@ class CurveRecord:
     @classmethod
     def unpack(cls, packed: bytes) -> Self:
         """The record from the store's bytes."""
-        count = (len(packed) - cls.HEAD.size) // struct.calcsize("<" + CurveBall.FIELDS)
-        layout = "<" + "".join(f"{count}{field}" for field in CurveBall.FIELDS)
-        values = struct.unpack_from(layout, packed, cls.HEAD.size)
-        balls = [CurveBall(*values[place::count]) for place in range(count)]
+        rest = CurveBall.LAYOUT.iter_unpack(packed[cls.HEAD.size :])
+        balls = [CurveBall(*values) for values in rest]
         names = (f.name for f in fields(cls))
         head = cls.HEAD.unpack_from(packed)
         return cls(**dict(zip(names, (*head, balls), strict=True)))

@@ -1,4 +1,4 @@
--- include: phase ball curve_record
+-- include: phase ball curve curve_record
 --
 -- Gives back the memory of some balls of a deleted tenant, or of all that is left at the end.
 --
@@ -64,7 +64,7 @@ local function doom_curves()
     -- An arm that has none was never tried, or was swept before, with its rankings.
     if c then
       for place = 1, c.balls do
-        doom_ranking(c.depths[place], c.indexes[place])
+        doom_ranking(curve.interval(c, place))
       end
       doomed[key.curve(base, after)] = true
       size = size + 2 * c.balls + 1

@@ -1,3 +1,4 @@
+-- include: curve
 -- What a ball may be worth at the most, as in algorithm/adaptive.py.
 local bound = {}
 
@@ -24,6 +25,6 @@ end
 
 -- Whether a bound is far enough from the one that the ball has.
 function bound.moves(c, place, ucb)
-  local by = abs(ucb - c.ucbs[place])
-  return by > MOVED and by > MOVED_SHARE * (ucb - c.means[place])
+  local by = abs(ucb - curve.get(c, place, curve.UCB))
+  return by > MOVED and by > MOVED_SHARE * (ucb - curve.get(c, place, curve.MEAN))
 end

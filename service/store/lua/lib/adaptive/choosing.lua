@@ -40,14 +40,14 @@ end
 -- A play in flight makes its ball, the only one in hand, less uncertain, though no better or worse.
 -- Tells whether that moves its bound.
 local function let_fly(t, m, c, x)
-  curve.add(c, 1, x, "flying", 1)
-  local flying = c.flying_left[1] + c.flying_right[1]
+  curve.add(c, 1, x, curve.FLYING, 1)
   local noise = model.noise(m, c, 1, curve.width(c, 1))
   local ucb_of = bound.ucb_by(t, m)
-  local ucb = ucb_of(c.means[1], c.variances[1], flying, noise)
-  local moves = ucb < c.ucbs[1] and bound.moves(c, 1, ucb)
+  local mean, variance = curve.get(c, 1, curve.MEAN), curve.get(c, 1, curve.VARIANCE)
+  local ucb = ucb_of(mean, variance, curve.sum(c, 1, curve.FLYING), noise)
+  local moves = ucb < curve.get(c, 1, curve.UCB) and bound.moves(c, 1, ucb)
   if moves then
-    c.ucbs[1], c.changed.ucbs = ucb, true
+    c.values[curve.UCB] = ucb
   end
   return moves
 end
@@ -68,7 +68,7 @@ function choosing.choose(t, x, allowed)
     d.arm, d.ball, d.phase, d.bound = new, untried.ROOT, phase.FLAGGED, 1
     d.ucb, d.runner, d.runner_ucb = 0 / 0, 0, 0 / 0
   elseif c then
-    d.arm, d.ball, d.phase, d.curve = found.best, c.ids[1], phase.ACTIVE, c
+    d.arm, d.ball, d.phase, d.curve = found.best, curve.get(c, 1, curve.ID), phase.ACTIVE, c
     d.ucb, d.runner = -found.score, found.second or 0
     d.runner_ucb = found.second and -found.second_score or 0 / 0
     -- The UCB is that of the ball's centre; away from it a mean may be higher. Of an arm that was
@@ -88,7 +88,7 @@ function choosing.play(t, d)
     if let_fly(t, m, d.curve, d.x) then
       standing.rank(t, d.curve, 1)
     end
-    curve_record.save_changed(t.base, d.curve)
+    curve_record.save_ball(t.base, d.curve)
     return
   end
   untried.ask(t, m, d.arm, 0)

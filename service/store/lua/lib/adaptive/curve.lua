@@ -1,25 +1,29 @@
 -- include: interval
 -- The curve of an arm of the preset `adaptive`: the step it was scored at, its rewards, what they
--- may have moved since, what was known of its slopes then, and its balls from left to right. A ball
+-- may have moved since, what was known of its bends then, and its balls from left to right. A ball
 -- is known by its place in the curve. `unranked` has the ids of balls that a split has made.
+--
+-- `values` has the numbers of all balls, `NUMBERS` of each: where a ball's own begin is told by
+-- `before`, and which is which by the constants. What is counted by halves is in two, the left
+-- half's and then the right half's.
 local curve = { PRIOR_MEAN = 0.5, PRIOR_VARIANCE = 1 / 12 }
 
--- Name and type of a field, its bytes a ball, and the bytes a ball of all fields before it; first
--- what each reward may change.
-curve.FIELDS = {
-  { "counts_left", "d", 8, 0 },
-  { "counts_right", "d", 8, 8 },
-  { "totals_left", "d", 8, 16 },
-  { "totals_right", "d", 8, 24 },
-  { "flying_left", "d", 8, 32 },
-  { "flying_right", "d", 8, 40 },
-  { "means", "d", 8, 48 },
-  { "variances", "d", 8, 56 },
-  { "ucbs", "d", 8, 64 },
-  { "ids", "I4", 4, 72 },
-  { "depths", "B", 1, 76 },
-  { "indexes", "I4", 4, 77 },
-}
+curve.NUMBERS = 12
+curve.COUNTS, curve.TOTALS, curve.FLYING = 1, 3, 5
+curve.MEAN, curve.VARIANCE, curve.UCB = 7, 8, 9
+curve.ID, curve.DEPTH, curve.INDEX = 10, 11, 12
+
+local NUMBERS, FLYING, DEPTH, INDEX = curve.NUMBERS, curve.FLYING, curve.DEPTH, curve.INDEX
+
+-- How many of the values are those of balls before this place.
+function curve.before(place)
+  return NUMBERS * (place - 1)
+end
+
+-- One number of the ball at this place.
+function curve.get(c, place, number)
+  return c.values[NUMBERS * (place - 1) + number]
+end
 
 -- The last of so many places whose ball starts at x or before.
 function curve.place_of(x, places, start_of)
@@ -37,60 +41,69 @@ end
 
 -- The curve of an arm that is tried for the first time.
 function curve.new(arm, id, step)
-  local c = { arm = arm, first = 1, balls = 1, all = 1, changed = {}, unranked = {} }
-  c.reshaped = true
+  local c = { arm = arm, first = 1, balls = 1, all = 1, unranked = {} }
   c.step, c.rewards, c.news, c.drift, c.bend_square, c.bend_known = step, 0, 0, 0, 0, 0
-  for _, field in ipairs(curve.FIELDS) do
-    c[field[1]] = { 0 }
-  end
-  c.ids[1], c.means[1], c.variances[1] = id, curve.PRIOR_MEAN, curve.PRIOR_VARIANCE
-  c.ucbs[1] = 1
+  c.values = { 0, 0, 0, 0, 0, 0, curve.PRIOR_MEAN, curve.PRIOR_VARIANCE, 1, id, 0, 0 }
   return c
 end
 
 -- The place of the ball that holds x.
 function curve.at(c, x)
   return curve.place_of(x, c.balls, function(place)
-    return c.indexes[place] * curve.width(c, place)
+    return curve.get(c, place, INDEX) * curve.width(c, place)
   end)
 end
 
 function curve.width(c, place)
-  return 2 ^ -c.depths[place]
+  return 2 ^ -curve.get(c, place, DEPTH)
 end
 
 function curve.centre(c, place)
   local width = curve.width(c, place)
-  return c.indexes[place] * width + width / 2
+  return curve.get(c, place, INDEX) * width + width / 2
+end
+
+-- Depth and index of the interval of the ball at this place.
+function curve.interval(c, place)
+  return curve.get(c, place, DEPTH), curve.get(c, place, INDEX)
 end
 
 -- Whether x lies in the right half of the ball.
 function curve.in_right_half(c, place, x)
-  return interval.index(x, c.depths[place] + 1) > 2 * c.indexes[place]
+  local depth, index = curve.interval(c, place)
+  return interval.index(x, depth + 1) > 2 * index
+end
+
+-- What the ball has counted, of both halves.
+function curve.sum(c, place, number)
+  local at = NUMBERS * (place - 1) + number
+  return c.values[at] + c.values[at + 1]
 end
 
 -- Adds to the half of the ball that holds x.
-function curve.add(c, place, x, name, value)
-  local half = name .. (curve.in_right_half(c, place, x) and "_right" or "_left")
-  c[half][place] = c[half][place] + value
-  c.changed[half] = true
+function curve.add(c, place, x, number, value)
+  local at = NUMBERS * (place - 1) + number
+  if curve.in_right_half(c, place, x) then
+    at = at + 1
+  end
+  c.values[at] = c.values[at] + value
 end
 
 local function land_in(c, place, left)
-  for _, half in ipairs({ "flying_left", "flying_right" }) do
-    local landed = math.min(c[half][place] or 0, left)
-    if landed > 0 then
-      c[half][place] = c[half][place] - landed
-      c.changed[half] = true
-      left = left - landed
-    end
+  if place < 1 or place > c.balls then
+    return left
+  end
+  local values, first = c.values, NUMBERS * (place - 1) + FLYING
+  for at = first, first + 1 do
+    local landed = math.min(values[at], left)
+    values[at], left = values[at] - landed, left - landed
   end
   return left
 end
 
 -- Whether a play in flight is all in this ball.
 function curve.flies_in(c, place)
-  return c.flying_left[place] + c.flying_right[place] >= 1
+  return curve.sum(c, place, FLYING) >= 1
 end
 
 -- A play is no longer in flight: in this ball, or as near as splits have spread it.
@@ -104,28 +117,5 @@ function curve.land(c, place)
     if left == 0 then
       return
     end
-  end
-end
-
--- Each half becomes a ball; what it has counted is spread evenly over its own halves. All else that
--- is known of the ball, its bound included, is what is known of both.
-function curve.split(c, place, first_id)
-  for _, field in ipairs(curve.FIELDS) do
-    table.insert(c[field[1]], place + 1, 0)
-  end
-  c.balls, c.all, c.reshaped = c.balls + 1, c.all + 1, true
-  c.ids[place], c.ids[place + 1] = first_id, first_id + 1
-  c.unranked[first_id], c.unranked[first_id + 1] = true, true
-  local depth, index = c.depths[place] + 1, 2 * c.indexes[place]
-  c.depths[place], c.depths[place + 1] = depth, depth
-  c.indexes[place], c.indexes[place + 1] = index, index + 1
-  for _, name in ipairs({ "counts", "totals", "flying" }) do
-    local lefts, rights = c[name .. "_left"], c[name .. "_right"]
-    local left, right = lefts[place] / 2, rights[place] / 2
-    lefts[place], rights[place] = left, left
-    lefts[place + 1], rights[place + 1] = right, right
-  end
-  for _, name in ipairs({ "means", "variances", "ucbs" }) do
-    c[name][place + 1] = c[name][place]
   end
 end

@@ -15,15 +15,15 @@ local STEP = math.sqrt(2)
 
 -- From what a reward differs from those before it in the ball at this place.
 function inference.learn_noise(t, m, c, place, reward, weight)
-  local count = c.counts_left[place] + c.counts_right[place]
+  local count = curve.sum(c, place, curve.COUNTS)
   if count < 1 then
     return
   end
-  local residual = reward - (c.totals_left[place] + c.totals_right[place]) / count
+  local residual = reward - curve.sum(c, place, curve.TOTALS) / count
   local square = residual * residual * count / (count + 1)
   square = math.min(square, math.max(SURPRISE * m.variance, LARGE_SQUARE))
   if m.binary then
-    local mean = c.means[place]
+    local mean = curve.get(c, place, curve.MEAN)
     square = square / (4 * math.max(mean * (1 - mean), LEAST_EXPECTED))
   end
   m.evidence = m.evidence + weight
@@ -42,6 +42,10 @@ function inference.learn_noise(t, m, c, place, reward, weight)
   elseif m.evidence >= MOST_EVIDENCE then
     m.evidence, m.squares = m.evidence / 2, m.squares / 2
   end
+end
+
+local function mean_and_deviation(c, place)
+  return curve.get(c, place, curve.MEAN), math.sqrt(curve.get(c, place, curve.VARIANCE))
 end
 
 local function take_steeper_than(t, m, lipschitz)
@@ -64,11 +68,12 @@ function inference.learn_slope(t, m, c, place)
   end
   local centre, limit = curve.centre(c, place), math.huge
   for other = 1, c.balls do
+    local mean, deviation = mean_and_deviation(c, other)
     local away = math.abs(curve.centre(c, other) - centre)
-    local at_most = c.means[other] + unsure * math.sqrt(c.variances[other]) + m.lipschitz * away
-    limit = math.min(limit, at_most)
+    limit = math.min(limit, mean + unsure * deviation + m.lipschitz * away)
   end
-  local at_least = c.means[place] - unsure * math.sqrt(c.variances[place])
+  local mean, deviation = mean_and_deviation(c, place)
+  local at_least = mean - unsure * deviation
   if at_least > limit + RISE * m.lipschitz * curve.width(c, place) then
     take_steeper_than(t, m, m.lipschitz)
   end

@@ -9,7 +9,7 @@ local SCORING = 8
 -- Where a decision's reward goes: a curve covers every context. `work` is what was done there.
 function learning.locate(t, d)
   local c = curve_record.load_at(t.base, d.arm, d.x)
-  return { curve = c, id = c.ids[1], phase = phase.ACTIVE, work = 1 }
+  return { curve = c, id = curve.get(c, 1, curve.ID), phase = phase.ACTIVE, work = 1 }
 end
 
 function learning.credit(t, spot, d, reward)
@@ -26,9 +26,10 @@ function learning.credit(t, spot, d, reward)
   end
   curve.land(c, place)
   place = refining.refine(t, m, c, place, d.x)
-  curve.add(c, place, d.x, "counts", 1)
-  curve.add(c, place, d.x, "totals", reward)
-  if score.due(m, c) then
+  curve.add(c, place, d.x, curve.COUNTS, 1)
+  curve.add(c, place, d.x, curve.TOTALS, reward)
+  local is_due = score.due(m, c)
+  if is_due then
     score.curve(t, m, c)
     spot.work = spot.work + SCORING
     if t.lipschitz == "auto" then
@@ -37,8 +38,8 @@ function learning.credit(t, spot, d, reward)
   else
     score.ball(t, m, c, place, reward)
   end
-  standing.rank_mean(t, c, place)
-  spot.id = c.ids[place]
+  standing.rank_mean(t, c, place, is_due)
+  spot.id = curve.get(c, place, curve.ID)
   for _ = 1, RESCORED do
     if m.cursor < t.arms_ever then
       local stale = curve_record.load(t.base, m.cursor)

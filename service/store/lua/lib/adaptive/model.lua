@@ -1,3 +1,4 @@
+-- include: curve
 -- What a tenant of the preset `adaptive` has learned beyond single arms: a packed field of its
 -- hash; the same layout as records.py.
 local model = {}
@@ -73,7 +74,8 @@ function model.reward_variance(m, c, place)
   if not m.noise_is_told and m.loudest == 0 then
     return FIRST_BINARY
   end
-  local mean, unsure = c.means[place], math.sqrt(c.variances[place])
+  local mean = curve.get(c, place, curve.MEAN)
+  local unsure = math.sqrt(curve.get(c, place, curve.VARIANCE))
   mean = math.min(math.max(0.5, mean - unsure), mean + unsure)
   return math.min(m.variance, math.max(mean * (1 - mean), LEAST_BINARY))
 end

@@ -3,6 +3,8 @@
 local posterior = {}
 
 local PRIOR_MEAN, PRIOR_VARIANCE = curve.PRIOR_MEAN, curve.PRIOR_VARIANCE
+local NUMBERS, COUNTS, TOTALS = curve.NUMBERS, curve.COUNTS, curve.TOTALS
+local MEAN, VARIANCE = curve.MEAN, curve.VARIANCE
 local STEEPNESS, PERSISTENCE = 3.0, 0.3
 local LARGE_BENDS, LEAST_VARIANCE = 4.0, 1e-15
 
@@ -23,10 +25,7 @@ function posterior.estimate(m, c, widths, centres, noises)
   local prior = PRIOR_VARIANCE * scale
   local steep = STEEPNESS * m.shown_lipschitz * STEEPNESS * m.shown_lipschitz * m.steepness
   local persistence = PERSISTENCE / math.max(m.shown_lipschitz, 1)
-  local balls = c.balls
-  local counts_left, counts_right = c.counts_left, c.counts_right
-  local totals_left, totals_right = c.totals_left, c.totals_right
-  local means, variances = c.means, c.variances
+  local balls, values, at = c.balls, c.values, 0
   local seen_shared, lefts, gains, pushes = {}, {}, {}, {}
   local ways, ways_by_gap = {}, {} -- few gaps differ
   local mean, slope = PRIOR_MEAN, 0
@@ -49,11 +48,14 @@ function posterior.estimate(m, c, widths, centres, noises)
     slope_variance = keep * keep * slope_variance + here[5]
 
     local width, noise = widths[place], noises[place]
-    local weight = (counts_left[place] + counts_right[place]) / noise + width / prior
-    local pull = (totals_left[place] + totals_right[place]) / noise + PRIOR_MEAN * width / prior
+    local count = values[at + COUNTS] + values[at + COUNTS + 1]
+    local total = values[at + TOTALS] + values[at + TOTALS + 1]
+    local weight = count / noise + width / prior
+    local pull = total / noise + PRIOR_MEAN * width / prior
     local left = 1 / (1 + variance * weight)
     local gain, push = weight * left, (pull - weight * mean) * left
-    means[place], variances[place], seen_shared[place] = mean, variance, shared
+    values[at + MEAN], values[at + VARIANCE], seen_shared[place] = mean, variance, shared
+    at = at + NUMBERS
     lefts[place], gains[place], pushes[place] = left, gain, push
     mean, slope = mean + variance * push, slope + shared * push
     slope_variance = slope_variance - shared * shared * gain
@@ -65,16 +67,17 @@ function posterior.estimate(m, c, widths, centres, noises)
   for place = balls, 1, -1 do
     local left, gain, here = lefts[place], gains[place], ways[place]
     local keep, reach, drift, both, bend = here[1], here[2], here[3], here[4], here[5]
-    variance, shared = variances[place], seen_shared[place]
+    at = at - NUMBERS
+    variance, shared = values[at + VARIANCE], seen_shared[place]
     local lean = shared * gain
     news = left * news - lean * slope_news + pushes[place]
     sure = left * left * sure - lean * (2 * left * sure_shared - lean * sure_slope) + gain
     sure_shared = left * sure_shared - lean * sure_slope
-    means[place] = means[place] + variance * news + shared * slope_news
+    values[at + MEAN] = values[at + MEAN] + variance * news + shared * slope_news
     local told = variance * (variance * sure + 2 * shared * sure_shared)
     told = told + shared * shared * sure_slope
     variance = variance - told
-    variances[place] = variance > LEAST_VARIANCE and variance or LEAST_VARIANCE
+    values[at + VARIANCE] = variance > LEAST_VARIANCE and variance or LEAST_VARIANCE
     square = square
       + (news * (drift * news + 2 * both * slope_news) + bend * slope_news * slope_news)
     known = known + (drift * sure + 2 * both * sure_shared + bend * sure_slope)

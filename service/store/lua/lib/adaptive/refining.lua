@@ -3,33 +3,51 @@
 local refining = {}
 
 local MOST_BALLS, FIRST_DEPTH = 64, 6
+local NUMBERS, DEPTH, INDEX = curve.NUMBERS, curve.DEPTH, curve.INDEX
 
--- A ball that this reward has made is not ranked yet.
-local function split(t, c, place, next_ball)
-  if not c.unranked[c.ids[place]] then
-    standing.leave(t, c, place)
+-- Each half becomes a ball; what it has counted is spread evenly over its own halves. All else that
+-- is known of the ball, its bound included, is what is known of both.
+local function halve(c, place, first_id)
+  local values, left = c.values, NUMBERS * (place - 1)
+  local right = left + NUMBERS
+  for at = NUMBERS * c.balls, left + 1, -1 do
+    values[at + NUMBERS] = values[at]
   end
-  curve.split(c, place, next_ball)
-  return next_ball + 2
+  c.balls, c.all = c.balls + 1, c.all + 1
+  for _, number in ipairs({ curve.COUNTS, curve.TOTALS, curve.FLYING }) do
+    local in_left, in_right = values[left + number] / 2, values[left + number + 1] / 2
+    values[left + number], values[left + number + 1] = in_left, in_left
+    values[right + number], values[right + number + 1] = in_right, in_right
+  end
+  values[left + curve.ID], values[right + curve.ID] = first_id, first_id + 1
+  c.unranked[first_id], c.unranked[first_id + 1] = true, true
+  local depth, index = values[left + DEPTH] + 1, 2 * values[left + INDEX]
+  values[left + DEPTH], values[right + DEPTH] = depth, depth
+  values[left + INDEX], values[right + INDEX] = index, index + 1
 end
 
--- Brings the counters up to date with what a curve has gained since its balls had these depths.
-local function count_splits(t, c, before, next_ball)
-  local splits = c.balls - #before
-  tenant.count(t.key, "splits", splits)
-  tenant.count(t.key, "active", splits)
-  redis.call("HSET", t.key, "next_ball", next_ball)
-  local gained, deepest = {}, t.depth
-  for _, depth in ipairs(before) do
-    gained[depth] = (gained[depth] or 0) - 1
+-- A ball that this reward has made is not ranked yet. `made` keeps count.
+local function split(t, c, place, made)
+  local depth = curve.get(c, place, DEPTH)
+  if not c.unranked[curve.get(c, place, curve.ID)] then
+    standing.leave(t, c, place)
   end
-  for _, depth in ipairs(c.depths) do
-    gained[depth] = (gained[depth] or 0) + 1
+  halve(c, place, made.next_ball)
+  made.next_ball, made.splits = made.next_ball + 2, made.splits + 1
+  made.balls[depth] = (made.balls[depth] or 0) - 1
+  made.balls[depth + 1] = (made.balls[depth + 1] or 0) + 2
+end
+
+-- Brings the counters up to date with what a curve has gained.
+local function count_splits(t, made)
+  tenant.count(t.key, "splits", made.splits)
+  tenant.count(t.key, "active", made.splits)
+  redis.call("HSET", t.key, "next_ball", made.next_ball)
+  local deepest = t.depth
+  for depth, gained in pairs(made.balls) do
     deepest = math.max(deepest, depth)
-  end
-  for depth = 0, deepest do
-    if gained[depth] and gained[depth] ~= 0 then
-      tenant.count(t.key, "clusters_" .. depth, gained[depth])
+    if gained ~= 0 then
+      tenant.count(t.key, "clusters_" .. depth, gained)
     end
   end
   if deepest > t.depth then
@@ -39,43 +57,45 @@ local function count_splits(t, c, before, next_ball)
 end
 
 -- Splits until neighbours differ by one level at the most.
-local function balance(t, c, next_ball)
+local function balance(t, c, made)
   local place = 1
   while place <= c.balls and c.balls < MOST_BALLS do
-    local deeper = math.max(c.depths[place - 1] or 0, c.depths[place + 1] or 0)
-    if c.depths[place] < deeper - 1 then
-      next_ball = split(t, c, place, next_ball)
+    local deeper =
+      math.max(curve.get(c, place - 1, curve.DEPTH) or 0, curve.get(c, place + 1, curve.DEPTH) or 0)
+    if curve.get(c, place, curve.DEPTH) < deeper - 1 then
+      split(t, c, place, made)
       place = math.max(place - 1, 1)
     else
       place = place + 1
     end
   end
-  return next_ball
 end
 
 -- Whether the ball is too wide for its rewards, and one more.
 function refining.due(t, m, c, place)
   local _, doublings = math.frexp(c.rewards)
   local deepest = math.min(FIRST_DEPTH + doublings - 1, t.max_depth)
-  local count = c.counts_left[place] + c.counts_right[place] + 1
+  local count = curve.sum(c, place, curve.COUNTS) + 1
   local rise = m.lipschitz * curve.width(c, place)
   local told = count * math.sqrt(count) * rise * rise
-  return c.all < MOST_BALLS and c.depths[place] < deepest and told > m.variance
+  local depth = curve.get(c, place, DEPTH)
+  return c.all < MOST_BALLS and depth < deepest and told > m.variance
 end
 
 -- Splits at x until the ball is narrow enough for its rewards, and then around it. Returns the
 -- place of the ball that holds x then.
 function refining.refine(t, m, c, place, x)
-  local before, next_ball
+  local made
   while refining.due(t, m, c, place) do
-    before = before or { unpack(c.depths) }
+    made = made or { next_ball = tenant.count(t.key, "next_ball", 0), splits = 0, balls = {} }
     local right = curve.in_right_half(c, place, x)
-    next_ball = split(t, c, place, next_ball or tenant.count(t.key, "next_ball", 0))
+    split(t, c, place, made)
     place = place + (right and 1 or 0)
   end
-  if not before then
+  if not made then
     return place
   end
-  count_splits(t, c, before, balance(t, c, next_ball))
+  balance(t, c, made)
+  count_splits(t, made)
   return curve.at(c, x)
 end

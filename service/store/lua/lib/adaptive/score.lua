@@ -3,15 +3,17 @@
 local score = {}
 
 local NEWS, DRIFT = 0.4, 0.01
+local NUMBERS, FLYING, MEAN = curve.NUMBERS, curve.FLYING, curve.MEAN
+local VARIANCE, UCB = curve.VARIANCE, curve.UCB
 local abs, max, min, sqrt = math.abs, math.max, math.min, math.sqrt
 
 -- The balls' widths, and their centres, for all at once.
 local function measures(c)
-  local depths, indexes = c.depths, c.indexes
   local widths, centres = {}, {}
   for place = 1, c.balls do
-    local width = 2 ^ -depths[place]
-    widths[place], centres[place] = width, indexes[place] * width + width / 2
+    local depth, index = curve.interval(c, place)
+    local width = 2 ^ -depth
+    widths[place], centres[place] = width, index * width + width / 2
   end
   return widths, centres
 end
@@ -27,16 +29,14 @@ end
 
 -- The bounds, none above what the slope L allows from any other ball of the curve.
 local function bounds(t, m, c, widths, centres, noises)
-  local ucb_of, lipschitz, balls = bound.ucb_by(t, m), m.lipschitz, c.balls
-  local means, variances = c.means, c.variances
-  local flying_left, flying_right = c.flying_left, c.flying_right
+  local ucb_of, lipschitz, balls, values = bound.ucb_by(t, m), m.lipschitz, c.balls, c.values
   local ucbs, limits = {}, {}
-  local limit, last = math.huge, 0
+  local limit, last, at = math.huge, 0, 0
   for place = 1, balls do
-    local flying, centre = flying_left[place] + flying_right[place], centres[place]
-    local ucb = ucb_of(means[place], variances[place], flying, noises[place])
+    local flying, centre = values[at + FLYING] + values[at + FLYING + 1], centres[place]
+    local ucb = ucb_of(values[at + MEAN], values[at + VARIANCE], flying, noises[place])
     limit = min(ucb, limit + lipschitz * (centre - last))
-    ucbs[place], limits[place], last = ucb, limit, centre
+    ucbs[place], limits[place], last, at = ucb, limit, centre, at + NUMBERS
   end
   for place = balls, 1, -1 do
     limit = min(limits[place], limit + lipschitz * (last - centres[place]))
@@ -54,9 +54,9 @@ local function take_bounds(t, c, ucbs)
     local ucb = ucbs[place]
     local moves = ucb and bound.moves(c, place, ucb)
     if moves then
-      c.ucbs[place], c.changed.ucbs = ucb, true
+      c.values[curve.before(place) + UCB] = ucb
     end
-    if moves or c.unranked[c.ids[place]] then
+    if moves or c.unranked[curve.get(c, place, curve.ID)] then
       moved[#moved + 1] = place
     end
   end
@@ -67,11 +67,11 @@ end
 
 -- Notes what a reward may do to the bounds of a curve.
 function score.note(m, c, place, reward)
-  local variance = c.variances[place]
+  local mean, variance = curve.get(c, place, MEAN), curve.get(c, place, VARIANCE)
   local noise = model.noise(m, c, place, curve.width(c, place))
   local share = variance / (variance + noise)
   c.news = c.news + variance / noise
-  c.drift = c.drift + share * (abs(reward - c.means[place]) + sqrt(variance))
+  c.drift = c.drift + share * (abs(reward - mean) + sqrt(variance))
 end
 
 -- Whether what was noted is enough.
@@ -80,22 +80,20 @@ function score.due(m, c)
   return c.rewards == 1 or (c.news >= enough and c.drift > DRIFT)
 end
 
--- What a reward tells of its own ball; the others are told when the curve is scored. Saves what
--- changed.
+-- What a reward tells of its own ball; the others are told when the curve is scored. Saves what was
+-- loaded.
 function score.ball(t, m, c, place, reward)
   local ucb_of, width = bound.ucb_by(t, m), curve.width(c, place)
-  local mean, variance = c.means[place], c.variances[place]
-  local flying = c.flying_left[place] + c.flying_right[place]
+  local values, at, flying = c.values, curve.before(place), curve.sum(c, place, FLYING)
+  local mean, variance = values[at + MEAN], values[at + VARIANCE]
   local noise = model.noise(m, c, place, width)
   local before = ucb_of(mean, variance, flying, noise)
   local share = variance / (variance + noise)
   mean, variance = mean + share * (reward - mean), variance * (1 - share)
-  c.means[place], c.variances[place] = mean, variance
+  values[at + MEAN], values[at + VARIANCE] = mean, variance
   local now = ucb_of(mean, variance, flying, model.noise(m, c, place, width))
-  local ucb = min(now, c.ucbs[place] + max(now - before, 0))
-  c.changed.means, c.changed.variances, c.changed.head = true, true, true
-  take_bounds(t, c, { [place] = ucb })
-  curve_record.save_changed(t.base, c)
+  take_bounds(t, c, { [place] = min(now, values[at + UCB] + max(now - before, 0)) })
+  curve_record.save(t.base, c)
 end
 
 -- Scores all balls of a curve and saves it.
@@ -106,7 +104,6 @@ function score.curve(t, m, c)
   if m.binary then -- the means have moved, and their noise with them
     noises = noises_in(m, c, widths)
   end
-  c.changed.means, c.changed.variances = true, true
   take_bounds(t, c, bounds(t, m, c, widths, centres, noises))
   c.step, c.news, c.drift = m.step, 0, 0
   inference.learn_steepness(t, m, c, square, known)

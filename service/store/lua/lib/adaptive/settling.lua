@@ -1,4 +1,4 @@
--- include: tenant catalogue curve_record model standing untried
+-- include: tenant catalogue curve curve_record model standing untried
 -- What becomes of curves when arms come and go, under the preset `adaptive`.
 local settling = {}
 
@@ -14,7 +14,7 @@ end
 local function drop_curve(t, m, c)
   for place = 1, c.balls do
     standing.leave(t, c, place)
-    tenant.count(t.key, "clusters_" .. c.depths[place], -1)
+    tenant.count(t.key, "clusters_" .. curve.get(c, place, curve.DEPTH), -1)
   end
   tenant.count(t.key, "active", 0 - c.balls)
   redis.call("UNLINK", key.curve(t.base, c.arm))
