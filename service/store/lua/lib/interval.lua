@@ -18,16 +18,6 @@ function interval.first_of(sorted_set)
   return top[1], tonumber(top[2])
 end
 
--- Whether what `path` has for the best of an interval is no longer so, now that this member, which
--- is part of the interval, has this score; and the best mean that it has.
-function interval.outdated(packed, score, member)
-  if not packed then
-    return true, 0 / 0
-  end
-  local best_score, best, mean = struct.unpack("<dI4d", packed)
-  return best == member or score < best_score or (score == best_score and member < best), mean
-end
-
 -- What `path` has for an interval: the score and the name of its best ball, if it has one, and its
 -- best mean, NaN if none is known.
 function interval.packed(base, depth, index, mean)

@@ -1,4 +1,3 @@
--- include: curve
 -- What a ball may be worth at the most, as in algorithm/adaptive.py.
 local bound = {}
 
@@ -23,8 +22,8 @@ function bound.ucb_by(t, m)
   end
 end
 
--- Whether a bound is far enough from the one that the ball has.
-function bound.moves(c, place, ucb)
-  local by = abs(ucb - curve.get(c, place, curve.UCB))
-  return by > MOVED and by > MOVED_SHARE * (ucb - curve.get(c, place, curve.MEAN))
+-- Whether a bound is far enough from the one that a ball of this mean has.
+function bound.moves(mean, before, now)
+  local by = abs(now - before)
+  return by > MOVED and by > MOVED_SHARE * (now - mean)
 end

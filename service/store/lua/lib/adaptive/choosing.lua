@@ -45,7 +45,8 @@ local function let_fly(t, m, c, x)
   local ucb_of = bound.ucb_by(t, m)
   local mean, variance = curve.get(c, 1, curve.MEAN), curve.get(c, 1, curve.VARIANCE)
   local ucb = ucb_of(mean, variance, curve.sum(c, 1, curve.FLYING), noise)
-  local moves = ucb < curve.get(c, 1, curve.UCB) and bound.moves(c, 1, ucb)
+  local before = curve.get(c, 1, curve.UCB)
+  local moves = ucb < before and bound.moves(mean, before, ucb)
   if moves then
     c.values[curve.UCB] = ucb
   end

@@ -58,11 +58,11 @@ end
 
 -- Splits until neighbours differ by one level at the most.
 local function balance(t, c, made)
-  local place = 1
+  local place, values = 1, c.values
   while place <= c.balls and c.balls < MOST_BALLS do
-    local deeper =
-      math.max(curve.get(c, place - 1, curve.DEPTH) or 0, curve.get(c, place + 1, curve.DEPTH) or 0)
-    if curve.get(c, place, curve.DEPTH) < deeper - 1 then
+    local at = NUMBERS * (place - 1) + DEPTH
+    local deeper = values[at] + 1
+    if (values[at - NUMBERS] or 0) > deeper or (values[at + NUMBERS] or 0) > deeper then
       split(t, c, place, made)
       place = math.max(place - 1, 1)
     else

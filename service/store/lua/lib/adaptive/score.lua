@@ -10,19 +10,22 @@ local abs, max, min, sqrt = math.abs, math.max, math.min, math.sqrt
 -- The balls' widths, and their centres, for all at once.
 local function measures(c)
   local widths, centres = {}, {}
+  local values, at = c.values, 0
   for place = 1, c.balls do
-    local depth, index = curve.interval(c, place)
-    local width = 2 ^ -depth
-    widths[place], centres[place] = width, index * width + width / 2
+    local width = 2 ^ -values[at + curve.DEPTH]
+    widths[place], centres[place] = width, values[at + curve.INDEX] * width + width / 2
+    at = at + NUMBERS
   end
   return widths, centres
 end
 
--- The noise of a reward in each ball.
+-- The noise of a reward in each ball; if it does not depend on the mean, it does on the width.
 local function noises_in(m, c, widths)
-  local noises = {}
+  local noises, by_width = {}, {}
   for place = 1, c.balls do
-    noises[place] = model.noise(m, c, place, widths[place])
+    local width = widths[place]
+    local noise = by_width[width] or model.noise(m, c, place, width)
+    noises[place], by_width[width] = noise, not m.binary and noise or nil
   end
   return noises
 end
@@ -49,16 +52,17 @@ end
 -- Gives balls these bounds, by their places, where that makes a difference, and ranks the balls
 -- whose bounds have moved, and new ones.
 local function take_bounds(t, c, ucbs)
-  local moved = {}
+  local moved, values, at = {}, c.values, 0
   for place = 1, c.balls do
     local ucb = ucbs[place]
-    local moves = ucb and bound.moves(c, place, ucb)
+    local moves = ucb and bound.moves(values[at + MEAN], values[at + UCB], ucb)
     if moves then
-      c.values[curve.before(place) + UCB] = ucb
+      values[at + UCB] = ucb
     end
-    if moves or c.unranked[curve.get(c, place, curve.ID)] then
+    if moves or c.unranked[values[at + curve.ID]] then
       moved[#moved + 1] = place
     end
+    at = at + NUMBERS
   end
   if #moved > 0 and catalogue.is_live(t, c.arm) then
     standing.rank_moved(t, c, moved)

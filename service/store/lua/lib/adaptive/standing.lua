@@ -50,6 +50,22 @@ function standing.leave(t, c, place)
   interval.refresh(t.base, depth, index)
 end
 
+-- What the hash `path` is to have for the interval of a ball whose bound has moved; nil if it is
+-- what it has, `packed`.
+local function leader_after(t, c, place, packed)
+  local score, arm = -curve.get(c, place, curve.UCB), c.arm
+  if not packed then
+    return struct.pack("<dI4d", score, arm, 0 / 0)
+  end
+  local best_score, best, mean = struct.unpack("<dI4d", packed)
+  if best == arm and score > best_score then -- another may lead now
+    local depth, index = curve.interval(c, place)
+    return (interval.packed(t.base, depth, index, mean))
+  elseif best == arm or score < best_score or (score == best_score and arm < best) then
+    return struct.pack("<dI4d", score, arm, mean)
+  end
+end
+
 -- The arm's balls whose bounds have moved are ranked; the ones that lead, or led, in their
 -- intervals are noted there.
 function standing.rank_moved(t, c, moved)
@@ -61,12 +77,10 @@ function standing.rank_moved(t, c, moved)
   end
   local leaders = redis.call("HMGET", path, unpack(fields))
   for number, place in ipairs(moved) do
-    local score = -curve.get(c, place, curve.UCB)
-    local outdated, mean = interval.outdated(leaders[number], score, c.arm)
-    if outdated then
-      local depth, index = curve.interval(c, place)
+    local packed = leader_after(t, c, place, leaders[number])
+    if packed then
       news[#news + 1] = fields[number]
-      news[#news + 1] = interval.packed(t.base, depth, index, mean)
+      news[#news + 1] = packed
     end
   end
   if #news > 0 then
