@@ -107,8 +107,8 @@ class AdaptiveLearner:
         self._selects += 1
         if best is None or (untried and self._take_new_arm(best)):
             return self._try_new_arm(min(untried), x)
-        # The UCB is that of the ball's centre; away from it a mean may be higher. Of an arm that
-        # was never tried nothing is ruled out.
+        # The UCB is that of the ball's centre (or, until it is scored, of the one it is a half of);
+        # away from it a mean may be higher. Of an arm that was never tried nothing is ruled out.
         at_most = 1.0 if self.untried else best.ucb + self.model.lipschitz * best.width / 2
         decision = AdaptiveDecision(best, best.arm, x, "active", at_most)
         self._let_fly(best, x)
@@ -143,7 +143,7 @@ class AdaptiveLearner:
         self._score_some_stale_curves()
 
     def best_mean(self, x: float) -> float:
-        """The best mean of a ball at `x`, each as of its last scoring; NaN when none has one."""
+        """The best mean of a ball at `x`, each as it was last ranked; NaN when none has one."""
         balls = (curve.balls[curve.at(x)] for curve in self.curves.values())
         means = [ball.known_mean for ball in balls if ball.known_mean is not None]
         return max(means, default=math.nan)
@@ -178,10 +178,11 @@ class AdaptiveLearner:
             self.untried.add(arm)
 
     def retire(self, arm: int) -> None:
-        """The arm is gone for ever, with its balls."""
+        """The arm is gone for ever, with its balls, and what they have told of bends."""
         self.catalogue.retire(arm)
         self._leave(arm)
-        self.curves.pop(arm, None)
+        if arm in self.curves:
+            self.model.forget_bends(self.curves.pop(arm).bends)
 
     def _leave(self, arm: int) -> None:
         """Nothing of the arm is up for choice any more."""
@@ -310,7 +311,9 @@ class AdaptiveLearner:
         for ball, ucb in zip(curve.balls, self._bounds(curve.balls), strict=True):
             self._move(ball, ucb)
         curve.step, curve.news, curve.drift = self.model.step, 0.0, 0.0
-        self.model.learn_steepness(curve.bends, bends, curves=len(self.curves))
+        self.model.learn_steepness(
+            curve.bends, bends, curves=len(self.curves), arms=self.catalogue.size
+        )
         curve.bends = bends
 
     def _estimate(self, balls: list[Ball]) -> Bends:

@@ -180,10 +180,10 @@ class Model:
         if at_least > limit + RISE * self.lipschitz * ball.width:
             self._take_steeper_than(self.lipschitz)
 
-    def learn_steepness(self, before: Bends, now: Bends, *, curves: int) -> None:
-        """From what one curve was known to bend, and is now; once all have been scored as it is.
+    def learn_steepness(self, before: Bends, now: Bends, *, curves: int, arms: int) -> None:
+        """From what one curve was known to bend, and is now; once as many have been scored as are.
 
-        What an arm has told stays when it is retired.
+        L never falls: it waits until all arms there ever were have been looked at.
         """
         self.bend_squares += now.square - before.square
         self.bends_known += now.known - before.known
@@ -197,8 +197,13 @@ class Model:
         elif share > usual * BENT_MARGIN and self.steepness < MOST_BENT:
             self.steepness *= 2
             self._begin_step()
-        elif share > TOO_BENT and self.steepness == MOST_BENT and self._bends_tell_slopes:
+        elif share > TOO_BENT and self.cursor >= arms and self._bends_tell_slopes:
             self._take_steeper_than(self.shown_lipschitz)
+
+    def forget_bends(self, bends: Bends) -> None:
+        """Those of a curve that is gone."""
+        self.bend_squares -= bends.square
+        self.bends_known -= bends.known
 
     def look_ahead(self) -> None:
         """Without a horizon it grows with the past; one that is over is doubled."""
@@ -211,11 +216,14 @@ class Model:
     def _bends_tell_slopes(self) -> bool:
         """Whether L is learned from bends: in noise, which hides it from single balls.
 
-        Without noise, curves bend more than they are taken to, however steep. Rewards of 0 or 1
-        whose noise is learned, too, are taken for less noisy than they are.
+        Only where curves are taken to be as steep as they may be. Without noise they bend more than
+        they are taken to, however steep. Rewards of 0 or 1 whose noise is learned, too, are taken
+        for less noisy than they are.
         """
+        if self.config.lipschitz is not None or self.steepness < MOST_BENT:
+            return False
         noise_is_known = self.config.noise is not None or not self.binary
-        return self.config.lipschitz is None and self.variance > LOUD and noise_is_known
+        return self.variance > LOUD and noise_is_known
 
     def _take_steeper_than(self, lipschitz: float) -> None:
         steeper = min(lipschitz * STEP, STEEPEST)

@@ -88,6 +88,19 @@ def test_a_longer_play_through_many_steps(store_url: str, noise: object) -> None
     assert learner.splits >= 100
 
 
+def test_a_longer_play_of_steep_curves(store_url: str) -> None:
+    """Noise hides how steep they are, and bends tell."""
+
+    def steep(chance: random.Random, x: float) -> float:
+        return abs(1 - 8 * x % 2) + chance.gauss(0, 0.15)
+
+    chance = random.Random(0)
+    plays = [chance.random() for _ in range(1500)]
+    body = {"arms": 3, "noise": 0.15}
+    learner = asyncio.run(check_play(store_url, body, plays, chance, "late", steep))
+    assert learner.model.shown_lipschitz > 1
+
+
 @pytest.mark.parametrize("noise", [0.5, "auto"])
 def test_a_longer_play_of_0_and_1(store_url: str, noise: float | str) -> None:
     """The noise of a ball depends on what is known of its mean."""

@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter
+from copy import deepcopy
 from itertools import pairwise
 from typing import Any
 
@@ -105,7 +106,10 @@ def test_a_curve_covers_all_contexts_in_balance(noise: float) -> None:
 
 
 def test_no_bound_rises_faster_than_the_slope_allows() -> None:
-    """From the centre of any ball to the far end of any other, but for what was too little."""
+    """From the centre of any ball to the far end of any other, but for what was too little.
+
+    Once the curve is scored: until then a reward is felt in its own ball alone.
+    """
 
     def left_alone(ball: Ball) -> float:
         return max(MOVED, MOVED_SHARE * (ball.ucb - ball.mean) / (1 - MOVED_SHARE))
@@ -113,6 +117,7 @@ def test_no_bound_rises_faster_than_the_slope_allows() -> None:
     made = learner(arms=4, noise=0.02, horizon=2000)
     played(made, zigzag(4, noise=0.02), 500)
     for curve in made.curves.values():
+        made._score(curve)
         for ball in curve.balls:
             for other in curve.balls:
                 reach = abs(ball.centre - other.centre) + ball.width / 2
@@ -237,7 +242,7 @@ def test_a_curve_is_scored_when_there_is_news() -> None:
 
 @pytest.mark.parametrize("body", [{"noise": 0.1}, {"noise": 0.3, "lipschitz": 2.0}, {}])
 def test_a_reward_is_felt_in_its_own_ball_at_once(body: dict[str, Any]) -> None:
-    """What it tells of that ball without a scoring is what a scoring of the curve would tell."""
+    """The first one after a scoring tells of it what another scoring would."""
     made, compared = learner(arms=4, horizon=5000, **body), 0
     environment, rng = zigzag(4, noise=0.2), np.random.default_rng(1)
     for x in rng.random(1500).tolist():
@@ -246,13 +251,30 @@ def test_a_reward_is_felt_in_its_own_ball_at_once(body: dict[str, Any]) -> None:
         balls, fresh = len(curve.balls), curve.news == 0 and curve.step == made.model.step
         made.reward(decision, environment.reward(rng, x, decision.arm))
         if fresh and len(curve.balls) == balls and curve.news > 0 and curve.step == made.model.step:
-            ball = curve.balls[curve.at(x)]
-            felt = ball.mean, ball.variance
-            made._estimate(curve.balls)
-            assert felt == pytest.approx((ball.mean, ball.variance), rel=1e-9)
-            ball.mean, ball.variance = felt
+            ball, scored = curve.balls[curve.at(x)], deepcopy(curve.balls)
+            made._estimate(scored)
+            expected = scored[curve.at(x)]
+            assert ball.mean == pytest.approx(expected.mean, rel=1e-9)
+            assert ball.variance == pytest.approx(expected.variance, rel=1e-9)
             compared += 1
     assert compared > 20
+
+
+def test_a_bound_that_others_hold_down_rises_with_its_own_ball_alone() -> None:
+    """It falls to what the ball has by itself, and rises by as much as that does."""
+    made = learner(arms=1, noise=0.3, horizon=1000)
+    made.reward(made.select(0.5), 0.5)
+    ball = made.curves[0].balls[0]
+    for reward, falls in ((2.0, False), (0.4, True)):
+        alone = made._ucb(ball)
+        ball.ucb = held = alone - 0.1
+        made._learn_here(ball, reward)
+        now = made._ucb(ball)
+        assert (now < alone) == falls
+        assert ball.ucb == pytest.approx(now if falls else held + now - alone)
+    ball.ucb = made._ucb(ball) + 0.5
+    made._learn_here(ball, 0.5)
+    assert ball.ucb == made._ucb(ball)
 
 
 def test_halves_of_a_ball_have_its_bound_until_they_are_scored() -> None:

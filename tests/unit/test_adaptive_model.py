@@ -113,9 +113,21 @@ def test_where_noise_hides_a_slope_bends_tell_it(told: dict[str, Any]) -> None:
         for x in rng.random(8000).tolist():
             decision = made.select(x)
             made.reward(decision, environment.reward(rng, fold(x), decision.arm))
-        learned.append(made.model.lipschitz)
-    assert learned[0] > CAUTIOUS
-    assert learned[1] == CAUTIOUS
+        learned.append(made.model.shown_lipschitz)
+    assert learned[0] > 1.3 * CAUTIOUS
+    assert learned[1] == 1.0
+
+
+def test_what_a_retired_arm_has_told_of_bends_goes_with_it() -> None:
+    """Nothing could bring it up to date any more."""
+    made = learner(arms=4, noise=0.1, horizon=2000)
+    played(made, zigzag(4, noise=0.1), 500)
+    for arm in range(3):
+        made.retire(arm)
+    left = made.curves[3].bends
+    assert left.known > 0
+    assert made.model.bends_known == pytest.approx(left.known)
+    assert made.model.bend_squares == pytest.approx(left.square)
 
 
 def test_rewards_of_0_or_1_with_noise_to_learn_tell_no_slope() -> None:
@@ -123,7 +135,7 @@ def test_rewards_of_0_or_1_with_noise_to_learn_tell_no_slope() -> None:
     for noise, shown in (("auto", 1.0), (0.5, math.sqrt(2))):
         model = learner(noise=noise).model
         model.variance, model.loudest, model.steepness = 0.2, 0.2, MOST_BENT
-        model.learn_steepness(Bends(), Bends(square=300.0, known=300.0), curves=0)
+        model.learn_steepness(Bends(), Bends(square=300.0, known=300.0), curves=0, arms=0)
         assert model.shown_lipschitz == shown
 
 

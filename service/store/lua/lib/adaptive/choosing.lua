@@ -72,8 +72,8 @@ function choosing.choose(t, x, allowed)
     d.arm, d.ball, d.phase, d.curve = found.best, curve.get(c, 1, curve.ID), phase.ACTIVE, c
     d.ucb, d.runner = -found.score, found.second or 0
     d.runner_ucb = found.second and -found.second_score or 0 / 0
-    -- The UCB is that of the ball's centre; away from it a mean may be higher. Of an arm that was
-    -- never tried nothing is ruled out.
+    -- The UCB is that of the ball's centre (or, until it is scored, of the one it is a half of);
+    -- away from it a mean may be higher. Of an arm that was never tried nothing is ruled out.
     d.bound = m.fresh > 0 and 1 or math.min(d.ucb + m.lipschitz * curve.width(c, 1) / 2, 1)
   else
     return nil

@@ -3,9 +3,8 @@
 -- may have moved since, what was known of its bends then, and its balls from left to right. A ball
 -- is known by its place in the curve. `unranked` has the ids of balls that a split has made.
 --
--- `values` has the numbers of all balls, `NUMBERS` of each: where a ball's own begin is told by
--- `before`, and which is which by the constants. What is counted by halves is in two, the left
--- half's and then the right half's.
+-- `values` has the numbers of all balls, `NUMBERS` of each, in the order that the constants tell.
+-- What is counted by halves is in two, the left half's and then the right half's.
 local curve = { PRIOR_MEAN = 0.5, PRIOR_VARIANCE = 1 / 12 }
 
 curve.NUMBERS = 12
@@ -14,11 +13,6 @@ curve.MEAN, curve.VARIANCE, curve.UCB = 7, 8, 9
 curve.ID, curve.DEPTH, curve.INDEX = 10, 11, 12
 
 local NUMBERS, FLYING, DEPTH, INDEX = curve.NUMBERS, curve.FLYING, curve.DEPTH, curve.INDEX
-
--- How many of the values are those of balls before this place.
-function curve.before(place)
-  return NUMBERS * (place - 1)
-end
 
 -- One number of the ball at this place.
 function curve.get(c, place, number)

@@ -79,7 +79,8 @@ function inference.learn_slope(t, m, c, place)
   end
 end
 
--- From what a curve was known to bend, and is now; once all have been scored as it is.
+-- From what a curve was known to bend, and is now; once as many have been scored as are, and for L
+-- once all arms there ever were have been looked at.
 function inference.learn_steepness(t, m, c, square, known)
   m.bend_squares = m.bend_squares + (square - c.bend_square)
   m.bends_known = m.bends_known + (known - c.bend_known)
@@ -95,7 +96,12 @@ function inference.learn_steepness(t, m, c, square, known)
   elseif share > usual * BENT_MARGIN and m.steepness < MOST_BENT then
     m.steepness = m.steepness * 2
     model.begin_step(m)
-  elseif share > TOO_BENT and m.steepness == MOST_BENT and model.bends_tell_slopes(t, m) then
+  elseif
+    share > TOO_BENT
+    and m.cursor >= t.arms_ever
+    and m.steepness == MOST_BENT
+    and model.bends_tell_slopes(t, m)
+  then
     take_steeper_than(t, m, m.shown_lipschitz)
   end
 end

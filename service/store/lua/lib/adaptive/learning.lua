@@ -3,7 +3,7 @@
 local learning = { CLOSED_AT_ONCE = 24 }
 
 local RESCORED = 2
--- What a curve that is scored takes, in decisions that are closed without.
+-- What a curve that is split or scored takes, in decisions that are closed without.
 local SCORING = 8
 
 -- Where a decision's reward goes: a curve covers every context. `work` is what was done there.
@@ -23,6 +23,7 @@ function learning.credit(t, spot, d, reward)
   score.note(m, c, place, reward)
   if not curve.flies_in(c, 1) or refining.due(t, m, c, 1) or score.due(m, c) then
     c, place = curve_record.whole(c)
+    spot.work = spot.work + SCORING
   end
   curve.land(c, place)
   place = refining.refine(t, m, c, place, d.x)
@@ -31,7 +32,6 @@ function learning.credit(t, spot, d, reward)
   local is_due = score.due(m, c)
   if is_due then
     score.curve(t, m, c)
-    spot.work = spot.work + SCORING
     if t.lipschitz == "auto" then
       inference.learn_slope(t, m, c, place)
     end

@@ -88,7 +88,7 @@ end
 -- loaded.
 function score.ball(t, m, c, place, reward)
   local ucb_of, width = bound.ucb_by(t, m), curve.width(c, place)
-  local values, at, flying = c.values, curve.before(place), curve.sum(c, place, FLYING)
+  local values, at, flying = c.values, NUMBERS * (place - 1), curve.sum(c, place, FLYING)
   local mean, variance = values[at + MEAN], values[at + VARIANCE]
   local noise = model.noise(m, c, place, width)
   local before = ucb_of(mean, variance, flying, noise)

@@ -19,6 +19,7 @@ local function drop_curve(t, m, c)
   tenant.count(t.key, "active", 0 - c.balls)
   redis.call("UNLINK", key.curve(t.base, c.arm))
   m.tried = m.tried - 1
+  m.bend_squares, m.bends_known = m.bend_squares - c.bend_square, m.bends_known - c.bend_known
 end
 
 -- Brings the rankings up to date with what has become of an arm.
