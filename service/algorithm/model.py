@@ -220,10 +220,13 @@ class Model:
         they are taken to, however steep. Rewards of 0 or 1 whose noise is learned, too, are taken
         for less noisy than they are.
         """
-        if self.config.lipschitz is not None or self.steepness < MOST_BENT:
-            return False
         noise_is_known = self.config.noise is not None or not self.binary
-        return self.variance > LOUD and noise_is_known
+        return self.steepness == MOST_BENT and self._hides_slopes and noise_is_known
+
+    @property
+    def _hides_slopes(self) -> bool:
+        """Whether L is to be learned, and rewards are too loud to show it."""
+        return self.config.lipschitz is None and self.variance > LOUD
 
     def _take_steeper_than(self, lipschitz: float) -> None:
         steeper = min(lipschitz * STEP, STEEPEST)
@@ -234,7 +237,7 @@ class Model:
 
     def _take_lipschitz(self) -> None:
         self.lipschitz = self.shown_lipschitz
-        if self.config.lipschitz is None and self.variance > LOUD:
+        if self._hides_slopes:
             self.lipschitz = max(self.shown_lipschitz, CAUTIOUS)
 
     def _begin_step(self) -> None:

@@ -160,6 +160,7 @@ def test_busy_private_store_is_restored(run: Run, server: Path, tmp_path: Path) 
         hold(service, load=load, before=before, client=client)
         with Load(service.url, sorted({trial.tenant for trial in before})) as later:
             later.wait_for_trials(20)
+        assert len(later.trials) >= 20
         kill([service.store() or 0])
         repeat(service, [*before[:20], *later.trials])
 

@@ -18,12 +18,20 @@ function interval.first_of(sorted_set)
   return top[1], tonumber(top[2])
 end
 
--- What `path` has for an interval: the score and the name of its best ball, if it has one, and its
--- best mean, NaN if none is known.
+-- What `path` has for an interval: the score and the name of its best ball, and its best mean.
+function interval.pack(score, id, mean)
+  return struct.pack("<dI4d", score, id, mean)
+end
+
+function interval.unpack(packed)
+  return struct.unpack("<dI4d", packed)
+end
+
+-- The same of what is ranked there now, if anything is; the mean is NaN if none is known.
 function interval.packed(base, depth, index, mean)
   local best, score = interval.first_of(key.active(base, depth, index))
   local id = best and struct.unpack(">I4", best) or 0
-  return struct.pack("<dI4d", score or math.huge, id, mean), best
+  return interval.pack(score or math.huge, id, mean), best
 end
 
 -- The best mean of a ball in the interval, NaN if none is known.
@@ -96,7 +104,7 @@ function interval.best_at(base, x, deepest)
   local found, best_mean, deep = interval.nothing(), nil, 0
   for place, packed in ipairs(found_at(base, "a", x, deepest)) do
     if packed then
-      local score, id, mean = struct.unpack("<dI4d", packed)
+      local score, id, mean = interval.unpack(packed)
       if score < math.huge then
         interval.consider(found, score, id)
         deep = found.best == id and found.score == score and place - 1 or deep

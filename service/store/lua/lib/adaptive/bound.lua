@@ -1,3 +1,4 @@
+-- include: curve model
 -- What a ball may be worth at the most, as in algorithm/adaptive.py.
 local bound = {}
 
@@ -20,6 +21,13 @@ function bound.ucb_by(t, m)
     local at_stake = max(log(1 + variance / noise * trials), LEAST_AT_STAKE)
     return mean + confidence * (sqrt(2 * variance) * at_stake ^ CAUTION)
   end
+end
+
+-- The UCB of the ball at this place.
+function bound.ucb_at(t, m, c, place)
+  local noise = model.noise(m, c, place, curve.width(c, place))
+  local mean, variance = curve.get(c, place, curve.MEAN), curve.get(c, place, curve.VARIANCE)
+  return bound.ucb_by(t, m)(mean, variance, curve.sum(c, place, curve.FLYING), noise)
 end
 
 -- Whether a bound is far enough from the one that a ball of this mean has.

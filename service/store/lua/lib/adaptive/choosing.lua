@@ -41,12 +41,8 @@ end
 -- Tells whether that moves its bound.
 local function let_fly(t, m, c, x)
   curve.add(c, 1, x, curve.FLYING, 1)
-  local noise = model.noise(m, c, 1, curve.width(c, 1))
-  local ucb_of = bound.ucb_by(t, m)
-  local mean, variance = curve.get(c, 1, curve.MEAN), curve.get(c, 1, curve.VARIANCE)
-  local ucb = ucb_of(mean, variance, curve.sum(c, 1, curve.FLYING), noise)
-  local before = curve.get(c, 1, curve.UCB)
-  local moves = ucb < before and bound.moves(mean, before, ucb)
+  local ucb, before = bound.ucb_at(t, m, c, 1), curve.get(c, 1, curve.UCB)
+  local moves = ucb < before and bound.moves(curve.get(c, 1, curve.MEAN), before, ucb)
   if moves then
     c.values[curve.UCB] = ucb
   end

@@ -79,6 +79,12 @@ function inference.learn_slope(t, m, c, place)
   end
 end
 
+-- Whether L is learned from bends, too: where noise hides it, if that is known.
+local function bends_tell_slopes(t, m)
+  local noise_is_known = m.noise_is_told or not m.binary
+  return m.steepness == MOST_BENT and model.hides_slopes(t, m) and noise_is_known
+end
+
 -- From what a curve was known to bend, and is now; once as many have been scored as are, and for L
 -- once all arms there ever were have been looked at.
 function inference.learn_steepness(t, m, c, square, known)
@@ -96,12 +102,7 @@ function inference.learn_steepness(t, m, c, square, known)
   elseif share > usual * BENT_MARGIN and m.steepness < MOST_BENT then
     m.steepness = m.steepness * 2
     model.begin_step(m)
-  elseif
-    share > TOO_BENT
-    and m.cursor >= t.arms_ever
-    and m.steepness == MOST_BENT
-    and model.bends_tell_slopes(t, m)
-  then
+  elseif share > TOO_BENT and m.cursor >= t.arms_ever and bends_tell_slopes(t, m) then
     take_steeper_than(t, m, m.shown_lipschitz)
   end
 end

@@ -47,17 +47,17 @@ function model.save(t, m)
   redis.call("HSET", t.key, "model", t.model)
 end
 
+-- Whether L is to be learned, and rewards are too loud to show it.
+function model.hides_slopes(t, m)
+  return t.lipschitz == "auto" and m.variance > LOUD
+end
+
 -- L as it was told, or as rewards have shown it; where they are too loud to show it, rather more.
 function model.take_lipschitz(t, m)
   m.lipschitz = m.shown_lipschitz
-  if t.lipschitz == "auto" and m.variance > LOUD then
+  if model.hides_slopes(t, m) then
     m.lipschitz = math.max(m.shown_lipschitz, CAUTIOUS)
   end
-end
-
--- Whether L is learned from bends, too: where noise hides it, if that is known.
-function model.bends_tell_slopes(t, m)
-  return t.lipschitz == "auto" and m.variance > LOUD and (m.noise_is_told or not m.binary)
 end
 
 -- All bounds have moved: the curves are scored again, some with each reward.

@@ -87,15 +87,13 @@ end
 -- What a reward tells of its own ball; the others are told when the curve is scored. Saves what was
 -- loaded.
 function score.ball(t, m, c, place, reward)
-  local ucb_of, width = bound.ucb_by(t, m), curve.width(c, place)
-  local values, at, flying = c.values, NUMBERS * (place - 1), curve.sum(c, place, FLYING)
+  local before = bound.ucb_at(t, m, c, place)
+  local values, at = c.values, NUMBERS * (place - 1)
   local mean, variance = values[at + MEAN], values[at + VARIANCE]
-  local noise = model.noise(m, c, place, width)
-  local before = ucb_of(mean, variance, flying, noise)
-  local share = variance / (variance + noise)
-  mean, variance = mean + share * (reward - mean), variance * (1 - share)
-  values[at + MEAN], values[at + VARIANCE] = mean, variance
-  local now = ucb_of(mean, variance, flying, model.noise(m, c, place, width))
+  local share = variance / (variance + model.noise(m, c, place, curve.width(c, place)))
+  values[at + MEAN] = mean + share * (reward - mean)
+  values[at + VARIANCE] = variance * (1 - share)
+  local now = bound.ucb_at(t, m, c, place)
   take_bounds(t, c, { [place] = min(now, values[at + UCB] + max(now - before, 0)) })
   curve_record.save(t.base, c)
 end

@@ -55,14 +55,14 @@ end
 local function leader_after(t, c, place, packed)
   local score, arm = -curve.get(c, place, curve.UCB), c.arm
   if not packed then
-    return struct.pack("<dI4d", score, arm, 0 / 0)
+    return interval.pack(score, arm, 0 / 0)
   end
-  local best_score, best, mean = struct.unpack("<dI4d", packed)
+  local best_score, best, mean = interval.unpack(packed)
   if best == arm and score > best_score then -- another may lead now
     local depth, index = curve.interval(c, place)
     return (interval.packed(t.base, depth, index, mean))
   elseif best == arm or score < best_score or (score == best_score and arm < best) then
-    return struct.pack("<dI4d", score, arm, mean)
+    return interval.pack(score, arm, mean)
   end
 end
 
