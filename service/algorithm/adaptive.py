@@ -18,6 +18,7 @@ from service.algorithm.config import AdaptiveConfig
 from service.algorithm.curve import Ball, Bends, Curve, estimate
 from service.algorithm.intervals import Interval
 from service.algorithm.model import Model
+from service.algorithm.standing import Standing, best
 
 # The balls of a curve: this bounds the memory of an arm and the work of a reward.
 MOST_BALLS = 64
@@ -85,8 +86,7 @@ class AdaptiveLearner:
         self.splits = 0
         self.model = Model(config)
         self._selects = 0
-        self._ranked: dict[Interval, dict[int, Ball]] = {}
-        self._leaders: dict[Interval, Ball] = {}
+        self._standing = Standing()
 
     @property
     def size(self) -> int:
@@ -99,19 +99,19 @@ class AdaptiveLearner:
 
         Of all balls and arms, or of those of the eligible arms alone.
         """
-        best, untried = self._best_at(x), self.untried
+        leader, untried = self._standing.best_at(x, deepest=self.depth), self.untried
         if eligible is not None:
-            best, untried = self._best_of(eligible, x), untried.intersection(eligible)
-        if best is None and not untried:
+            leader, untried = self._best_of(eligible, x), untried.intersection(eligible)
+        if leader is None and not untried:
             raise NoArm
         self._selects += 1
-        if best is None or (untried and self._take_new_arm(best)):
+        if leader is None or (untried and self._take_new_arm(leader)):
             return self._try_new_arm(min(untried), x)
         # The UCB is that of the ball's centre (or, until it is scored, of the one it is a half of);
         # away from it a mean may be higher. Of an arm that was never tried nothing is ruled out.
-        at_most = 1.0 if self.untried else best.ucb + self.model.lipschitz * best.width / 2
-        decision = AdaptiveDecision(best, best.arm, x, "active", at_most)
-        self._let_fly(best, x)
+        at_most = 1.0 if self.untried else leader.ucb + self.model.lipschitz * leader.width / 2
+        decision = AdaptiveDecision(leader, leader.arm, x, "active", at_most)
+        self._let_fly(leader, x)
         return decision
 
     def reward(self, decision: AdaptiveDecision, reward: float) -> None:
@@ -173,7 +173,7 @@ class AdaptiveLearner:
         self.catalogue.paused.discard(arm)
         if arm in self.curves:
             for ball in self.curves[arm].balls:
-                self._rank_ball(ball)
+                self._standing.rank(ball)
         else:
             self.untried.add(arm)
 
@@ -189,16 +189,9 @@ class AdaptiveLearner:
         self.untried.discard(arm)
         if arm in self.curves:
             for ball in self.curves[arm].balls:
-                self._ranked.get(ball.interval, {}).pop(arm, None)
-                self._leaders.pop(ball.interval, None)
+                self._standing.leave(ball)
 
     # -- the choice
-
-    def _best_at(self, x: float) -> Ball | None:
-        leaders = (
-            self._leader(Interval.holding(x, depth=depth)) for depth in range(self.depth + 1)
-        )
-        return min((ball for ball in leaders if ball is not None), key=_rank, default=None)
 
     def _best_of(self, eligible: Collection[int], x: float) -> Ball | None:
         curves = (
@@ -206,13 +199,7 @@ class AdaptiveLearner:
             for arm in eligible
             if arm in self.curves and self.catalogue.may_play(arm)
         )
-        return min((curve.balls[curve.at(x)] for curve in curves), key=_rank, default=None)
-
-    def _leader(self, interval: Interval) -> Ball | None:
-        leader = self._leaders.get(interval)
-        if leader is None and (ranked := self._ranked.get(interval)):
-            leader = self._leaders[interval] = min(ranked.values(), key=_rank)
-        return leader
+        return best(curve.balls[curve.at(x)] for curve in curves)
 
     def _take_new_arm(self, best: Ball) -> bool:
         """Whether the next arm may bring more than it costs to get to know it.
@@ -303,7 +290,7 @@ class AdaptiveLearner:
         """Gives the ball a new bound, if that is far enough from the one it has."""
         if abs(ucb - ball.ucb) > max(MOVED, MOVED_SHARE * (ucb - ball.mean)):
             ball.ucb = ucb
-            self._leaders.pop(ball.interval, None)
+            self._standing.moved(ball)
 
     def _score(self, curve: Curve) -> None:
         """Means, variances and bounds of all balls of a curve, from all its rewards."""
@@ -395,20 +382,15 @@ class AdaptiveLearner:
             children.append(child)
         curve.balls[place : place + 1] = children
         self.splits += 1
-        self._ranked.get(parent.interval, {}).pop(parent.arm, None)
-        self._leaders.pop(parent.interval, None)
+        self._standing.leave(parent)
 
     def _new_ball(self, interval: Interval, arm: int) -> Ball:
         ball = Ball(self.next_ball, interval, arm)
         self.next_ball += 1
         self.depth = max(self.depth, interval.depth)
         if self.catalogue.may_play(arm):
-            self._rank_ball(ball)
+            self._standing.rank(ball)
         return ball
-
-    def _rank_ball(self, ball: Ball) -> None:
-        self._ranked.setdefault(ball.interval, {})[ball.arm] = ball
-        self._leaders.pop(ball.interval, None)
 
     def _score_some_stale_curves(self) -> None:
         for _ in range(RESCORED):
@@ -417,7 +399,3 @@ class AdaptiveLearner:
                 self.model.cursor += 1
                 if curve is not None and curve.rewards and curve.step < self.model.step:
                     self._score(curve)
-
-
-def _rank(ball: Ball) -> tuple[float, int]:
-    return -ball.ucb, ball.arm
