@@ -7,6 +7,7 @@ import httpx
 import redis
 
 from service.store.keys import CLOSER
+from tests.support.content import value_of
 from tests.support.engine import new_name
 from tests.support.servers import Service
 
@@ -107,10 +108,10 @@ def strict_json(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def content_of(store: "redis.Redis") -> dict[bytes, bytes]:
+def content_of(store: "redis.Redis") -> dict[bytes, Any]:
     """Everything there is in the store, but who closes decisions now."""
     found = (key for key in store.scan_iter(count=1000) if key != CLOSER.encode())
-    return {key: store.dump(key) or b"" for key in found}
+    return {key: value_of(store, key) for key in found}
 
 
 def balls_of(service: Service, tenant: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import pytest
 
 from service.store import RETIRED, Uplift
 from service.store.records import CurveRecord
+from tests.support.content import value_of
 from tests.support.engine import Engine, engine, new_engine
 
 COMMON: dict[str, Any] = {"arms": 4, "reward_window_seconds": 10}
@@ -38,7 +39,7 @@ def learned(raw: Any, made: Engine) -> dict[str, Any]:
     for name in sorted(names):
         short = name.decode().removeprefix(made.tenant.base)
         if not short.startswith(others):
-            found[short] = raw.dump(name)
+            found[short] = value_of(raw, name)
     state = raw.hgetall(made.tenant.key)
     kept = ("sums", "model", "next_ball", "splits", "active", "depth", "cells_filled")
     return found | {name: state.get(name.encode()) for name in kept}

@@ -24,6 +24,7 @@ from service.api.context import clock_ms
 from service.splitter import children_of
 from service.store import LEASE_MS, Store, Tenant
 from tests.support.audit import audit
+from tests.support.content import value_of
 from tests.support.dying_claimant import STAGED_ALL, STAGED_SOME, STOPS
 from tests.support.engine import NOW_MS, Engine, counters_of, learner_for, new_engine, same
 from tests.support.load import BROKEN, Client, Load, new_tenants
@@ -145,12 +146,7 @@ def wake(process: "subprocess.Popen[str]") -> dict[str, Any]:
 
 def contents(client: "redis.Redis") -> dict[bytes, Any]:
     """All that the store holds."""
-
-    def value(key: bytes) -> Any:
-        # The dump of a hash is in no fixed order.
-        return client.hgetall(key) if client.type(key) == b"hash" else client.dump(key)
-
-    return {key: value(key) for key in client.scan_iter(count=1000)}
+    return {key: value_of(client, key) for key in client.scan_iter(count=1000)}
 
 
 def test_split_of_a_killed_worker_is_taken_over(store_url: str, tmp_path: Path) -> None:
