@@ -4,7 +4,7 @@ A flagged ball with 64 buckets and k = 4 holds 256 samples an arm. Two settings:
 environment, whose clusters stay few, and arms that are all different, so that every arm is compared
 with every other (no noise, radius 0). Time is the best of three runs; memory is the peak that numpy
 and Python allocate. The regret proxies are summed up as the engine does, beside the regret. For the
-store, a private one is filled in invented time.
+store, a private one is filled in invented time. A service of its own is asked over HTTP.
 """
 
 import asyncio
@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from loadtest.bench_tenant import new_tenant
 from loadtest.environments import bernoulli, continuum, finite_types, zigzag
 from loadtest.many_arms import bench_many_arms
+from loadtest.own_service import own_service
 from loadtest.proxies import replay
-from loadtest.side_by_side import bench_side_by_side
+from loadtest.side_by_side import bench_over_http, bench_side_by_side
 from service.algorithm import SAMPLE, Config, Interval, sub_partition
 from service.embedded import PrivateStore
 from service.splitter import Splitter
@@ -73,6 +74,8 @@ def bench() -> None:
         asyncio.run(_bench_store(private.url))
         for steps in (bench_many_arms, bench_side_by_side):
             asyncio.run(_bench_steps(private.url, steps))
+    with TemporaryDirectory(prefix="zooming-bench-") as folder, own_service(0, folder) as url:
+        asyncio.run(bench_over_http(url))
 
 
 def _bench_proxies() -> None:

@@ -1,19 +1,14 @@
 """`zooming demo`: the service, the zigzag environment, and what was learned, in a minute."""
 
-import os
 import signal
-import socket
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loadtest.environments import Environment, zigzag
+from loadtest.own_service import own_service
 from loadtest.progress import Progress
 from service.client import Client
 
@@ -22,13 +17,15 @@ NOISE = 0.05
 TENANT = "demo"
 COLUMNS = 60
 SHADES = " .:-=+*#%@"
-START_SECONDS = 60.0
 
 
 def demo(*, trials: int, port: int, stay: bool) -> None:
     """Runs the demonstration; with `stay`, the service goes on until Ctrl-C."""
     environment = zigzag(ARMS, noise=NOISE)
-    with tempfile.TemporaryDirectory(prefix="zooming-demo-") as data, _service(port, data) as url:
+    with (
+        tempfile.TemporaryDirectory(prefix="zooming-demo-") as data,
+        own_service(port, data) as url,
+    ):
         print(f"Service up at {url}; a tenant with {ARMS} arms it is told nothing about.\n")
         with Client(url) as client:
             client.create_tenant(TENANT, arms=ARMS)
@@ -91,46 +88,6 @@ def _picture(played: NDArray[np.float64]) -> str:
     shade = np.ceil(shares * (len(SHADES) - 1)).astype(int)
     rows = ["".join(SHADES[level] for level in row) for row in shade[::-1]]
     return "\n".join(f"{ARMS - 1 - place:>4} |{row}|" for place, row in enumerate(rows))
-
-
-@contextmanager
-def _service(port: int, data: str) -> Iterator[str]:
-    """A service of its own process group, ended with everything it started."""
-    port = _free_port(port)
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "service", "serve", "--port", str(port), "--data", data]
-    inherited = {name: value for name, value in os.environ.items() if "ZOOMING_" not in name}
-    with tempfile.TemporaryFile() as log, Client(url, timeout_seconds=2) as client:
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1"], env=inherited, stderr=log, start_new_session=True
-        )
-        try:
-            deadline = time.monotonic() + START_SECONDS
-            while not client.ready():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    log.seek(0)
-                    raise SystemExit(f"The service did not start:\n{log.read().decode()}")
-                time.sleep(0.05)
-            yield url
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-
-def _free_port(preferred: int) -> int:
-    for port in (preferred, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise SystemExit("No port of 127.0.0.1 is free.")
 
 
 def _wait_for_interrupt() -> None:

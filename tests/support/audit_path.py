@@ -17,7 +17,8 @@ def check_path(client: Any, base: str, depth: int, index: int) -> None:
     if not best and not means:
         assert found is None
         return
-    score, member, mean = struct.unpack("<dId", found)
-    expected = (best[0][1], *struct.unpack(">I", best[0][0][:4])) if best else (math.inf, 0)
-    assert (score, member) == expected
-    assert mean == -means[0][1] if means else math.isnan(mean)
+    assert struct.unpack("<dIdI", found) == (*_first_of(best), *_first_of(means))
+
+
+def _first_of(ranking: list[tuple[bytes, float]]) -> tuple[float, int]:
+    return (ranking[0][1], *struct.unpack(">I", ranking[0][0][:4])) if ranking else (math.inf, 0)

@@ -1,4 +1,4 @@
--- include: tenant interval ranking phase ball claim cells flagged
+-- include: tenant path ranking phase ball claim cells flagged
 --
 -- Puts the staged children in the place of their parent: the split itself.
 --
@@ -44,8 +44,8 @@ claim.drop(base, id)
 local depth = b.depth + 1
 ranking.add_range(base, depth, 2 * b.index, first, first + left - 1)
 ranking.add_range(base, depth, 2 * b.index + 1, first + left, first + left + right - 1)
-interval.refresh(base, depth, 2 * b.index)
-interval.refresh(base, depth, 2 * b.index + 1)
+path.refresh(base, depth, 2 * b.index)
+path.refresh(base, depth, 2 * b.index + 1)
 
 redis.call("PERSIST", key.forward(base, id))
 redis.call("PEXPIRE", key.arms(base, id), keep_ms)

@@ -83,7 +83,8 @@ function choosing.play(t, d)
   t.trials = t.trials + 1
   if d.curve then
     if let_fly(t, m, d.curve, d.x) then
-      standing.rank(t, d.curve, 1)
+      standing.rank(d.curve, 1)
+      standing.commit(t, d.curve)
     end
     curve_record.save_ball(t.base, d.curve)
     return
@@ -92,6 +93,7 @@ function choosing.play(t, d)
   local c = untried.new_curve(t, m, d.arm, tenant.count(t.key, "next_ball", 1) - 1)
   model.save(t, m)
   let_fly(t, m, c, d.x)
-  standing.rank(t, c, 1)
+  standing.rank(c, 1)
+  standing.commit(t, c)
   curve_record.save(t.base, c)
 end

@@ -1,7 +1,8 @@
 -- include: interval
 -- The curve of an arm of the preset `adaptive`: the step it was scored at, its rewards, what they
 -- may have moved since, what was known of its bends then, and its balls from left to right. A ball
--- is known by its place in the curve. `unranked` has the ids of balls that a split has made.
+-- is known by its place in the curve. `unranked` has the ids of balls that a split has made,
+-- `changes` what `standing` is to commit.
 --
 -- `values` has the numbers of all balls, `NUMBERS` of each, in the order that the constants tell.
 -- What is counted by halves is in two, the left half's and then the right half's.
@@ -35,7 +36,7 @@ end
 
 -- The curve of an arm that is tried for the first time.
 function curve.new(arm, id, step)
-  local c = { arm = arm, first = 1, balls = 1, all = 1, unranked = {} }
+  local c = { arm = arm, first = 1, balls = 1, all = 1, unranked = {}, changes = {} }
   c.step, c.rewards, c.news, c.drift, c.bend_square, c.bend_known = step, 0, 0, 0, 0, 0
   c.values = { 0, 0, 0, 0, 0, 0, curve.PRIOR_MEAN, curve.PRIOR_VARIANCE, 1, id, 0, 0 }
   return c

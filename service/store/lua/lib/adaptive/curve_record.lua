@@ -19,7 +19,7 @@ end
 -- So many balls from this place on.
 local function slice(packed, arm, first, balls)
   local c = { arm = arm, first = first, balls = balls, all = balls_in(packed), packed = packed }
-  c.unranked = {}
+  c.unranked, c.changes = {}, {}
   c.step, c.rewards, c.news, c.drift, c.bend_square, c.bend_known = struct.unpack(HEAD, packed)
   c.values = { struct.unpack("<" .. string.rep(BALL, balls), packed, offset(first) + 1) }
   c.values[curve.NUMBERS * balls + 1] = nil

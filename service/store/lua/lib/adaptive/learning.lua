@@ -38,7 +38,8 @@ function learning.credit(t, spot, d, reward)
   else
     score.ball(t, m, c, place, reward)
   end
-  standing.rank_mean(t, c, place, is_due)
+  standing.rank_mean(c, place, is_due)
+  score.save(t, c)
   spot.id = curve.get(c, place, curve.ID)
   for _ = 1, RESCORED do
     if m.cursor < t.arms_ever then
@@ -46,6 +47,7 @@ function learning.credit(t, spot, d, reward)
       m.cursor = m.cursor + 1
       if stale and stale.rewards > 0 and stale.step < m.step then
         score.curve(t, m, stale)
+        score.save(t, stale)
         spot.work = spot.work + SCORING
       end
     end
@@ -59,6 +61,7 @@ function learning.abandon(t, spot)
   local c, place = curve_record.whole(spot.curve)
   curve.land(c, place)
   score.curve(t, m, c)
+  score.save(t, c)
   model.save(t, m)
   spot.work = spot.work + SCORING
 end

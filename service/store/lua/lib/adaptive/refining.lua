@@ -1,4 +1,4 @@
--- include: tenant curve standing
+-- include: tenant curve standing census
 -- How a curve is split, as in algorithm/adaptive.py.
 local refining = {}
 
@@ -27,10 +27,10 @@ local function halve(c, place, first_id)
 end
 
 -- A ball that this reward has made is not ranked yet. `made` keeps count.
-local function split(t, c, place, made)
+local function split(c, place, made)
   local depth = curve.get(c, place, DEPTH)
   if not c.unranked[curve.get(c, place, curve.ID)] then
-    standing.leave(t, c, place)
+    standing.leave(c, place)
   end
   halve(c, place, made.next_ball)
   made.next_ball, made.splits = made.next_ball + 2, made.splits + 1
@@ -40,15 +40,10 @@ end
 
 -- Brings the counters up to date with what a curve has gained.
 local function count_splits(t, made)
-  tenant.count(t.key, "splits", made.splits)
-  tenant.count(t.key, "active", made.splits)
-  redis.call("HSET", t.key, "next_ball", made.next_ball)
+  census.count(t, made.balls, { splits = made.splits, next_ball = 2 * made.splits })
   local deepest = t.depth
-  for depth, gained in pairs(made.balls) do
+  for depth in pairs(made.balls) do
     deepest = math.max(deepest, depth)
-    if gained ~= 0 then
-      tenant.count(t.key, "clusters_" .. depth, gained)
-    end
   end
   if deepest > t.depth then
     t.depth = deepest
@@ -57,13 +52,13 @@ local function count_splits(t, made)
 end
 
 -- Splits until neighbours differ by one level at the most.
-local function balance(t, c, made)
+local function balance(c, made)
   local place, values = 1, c.values
   while place <= c.balls and c.balls < MOST_BALLS do
     local at = NUMBERS * (place - 1) + DEPTH
     local deeper = values[at] + 1
     if (values[at - NUMBERS] or 0) > deeper or (values[at + NUMBERS] or 0) > deeper then
-      split(t, c, place, made)
+      split(c, place, made)
       place = math.max(place - 1, 1)
     else
       place = place + 1
@@ -89,13 +84,13 @@ function refining.refine(t, m, c, place, x)
   while refining.due(t, m, c, place) do
     made = made or { next_ball = tenant.count(t.key, "next_ball", 0), splits = 0, balls = {} }
     local right = curve.in_right_half(c, place, x)
-    split(t, c, place, made)
+    split(c, place, made)
     place = place + (right and 1 or 0)
   end
   if not made then
     return place
   end
-  balance(t, c, made)
+  balance(c, made)
   count_splits(t, made)
   return curve.at(c, x)
 end

@@ -52,20 +52,17 @@ end
 -- Gives balls these bounds, by their places, where that makes a difference, and ranks the balls
 -- whose bounds have moved, and new ones.
 local function take_bounds(t, c, ucbs)
-  local moved, values, at = {}, c.values, 0
+  local is_live, values, at = catalogue.is_live(t, c.arm), c.values, 0
   for place = 1, c.balls do
     local ucb = ucbs[place]
     local moves = ucb and bound.moves(values[at + MEAN], values[at + UCB], ucb)
     if moves then
       values[at + UCB] = ucb
     end
-    if moves or c.unranked[values[at + curve.ID]] then
-      moved[#moved + 1] = place
+    if is_live and (moves or c.unranked[values[at + curve.ID]]) then
+      standing.rank(c, place)
     end
     at = at + NUMBERS
-  end
-  if #moved > 0 and catalogue.is_live(t, c.arm) then
-    standing.rank_moved(t, c, moved)
   end
 end
 
@@ -84,8 +81,7 @@ function score.due(m, c)
   return c.rewards == 1 or (c.news >= enough and c.drift > DRIFT)
 end
 
--- What a reward tells of its own ball; the others are told when the curve is scored. Saves what was
--- loaded.
+-- What a reward tells of its own ball; the others are told when the curve is scored.
 function score.ball(t, m, c, place, reward)
   local before = bound.ucb_at(t, m, c, place)
   local values, at = c.values, NUMBERS * (place - 1)
@@ -95,10 +91,9 @@ function score.ball(t, m, c, place, reward)
   values[at + VARIANCE] = variance * (1 - share)
   local now = bound.ucb_at(t, m, c, place)
   take_bounds(t, c, { [place] = min(now, values[at + UCB] + max(now - before, 0)) })
-  curve_record.save(t.base, c)
 end
 
--- Scores all balls of a curve and saves it.
+-- Scores all balls of a curve.
 function score.curve(t, m, c)
   local widths, centres = measures(c)
   local noises = noises_in(m, c, widths)
@@ -109,5 +104,10 @@ function score.curve(t, m, c)
   take_bounds(t, c, bounds(t, m, c, widths, centres, noises))
   c.step, c.news, c.drift = m.step, 0, 0
   inference.learn_steepness(t, m, c, square, known)
+end
+
+-- Brings the store up to date with a curve of which something is known anew.
+function score.save(t, c)
+  standing.commit(t, c)
   curve_record.save(t.base, c)
 end

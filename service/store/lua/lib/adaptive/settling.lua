@@ -1,4 +1,4 @@
--- include: tenant catalogue curve curve_record model standing untried
+-- include: catalogue curve curve_record model standing census untried
 -- What becomes of curves when arms come and go, under the preset `adaptive`.
 local settling = {}
 
@@ -6,17 +6,21 @@ local settling = {}
 function settling.add_arm(t, id, arm)
   local m = model.load(t)
   local c = untried.new_curve(t, m, arm, id)
-  standing.rank(t, c, 1)
+  standing.rank(c, 1)
+  standing.commit(t, c)
   curve_record.save(t.base, c)
   model.save(t, m)
 end
 
 local function drop_curve(t, m, c)
+  local balls = {}
   for place = 1, c.balls do
-    standing.leave(t, c, place)
-    tenant.count(t.key, "clusters_" .. curve.get(c, place, curve.DEPTH), -1)
+    local depth = curve.get(c, place, curve.DEPTH)
+    balls[depth] = (balls[depth] or 0) - 1
+    standing.leave(c, place)
   end
-  tenant.count(t.key, "active", 0 - c.balls)
+  standing.commit(t, c)
+  census.count(t, balls, {})
   redis.call("UNLINK", key.curve(t.base, c.arm))
   m.tried = m.tried - 1
   m.bend_squares, m.bends_known = m.bend_squares - c.bend_square, m.bends_known - c.bend_known
@@ -34,6 +38,7 @@ function settling.arm_changed(t, arm)
     for place = 1, c.balls do
       standing.settle(t, c, place)
     end
+    standing.commit(t, c)
   end
   untried.settle(t, m)
   model.save(t, m)

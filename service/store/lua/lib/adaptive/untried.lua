@@ -1,4 +1,4 @@
--- include: tenant bitmap curve
+-- include: bitmap curve census
 -- The arms of a tenant of the preset `adaptive` that have no curve yet: they are the root's, and
 -- the bits of `asked` are those of them that are live.
 local untried = { ROOT = 0 }
@@ -18,8 +18,7 @@ end
 -- A curve for an arm that has none, not ranked yet.
 function untried.new_curve(t, m, arm, id)
   m.tried = m.tried + 1
-  tenant.count(t.key, "active", 1)
-  tenant.count(t.key, "clusters_0", 1)
+  census.count(t, { [0] = 1 }, {})
   untried.settle(t, m)
   return curve.new(arm, id, m.step)
 end

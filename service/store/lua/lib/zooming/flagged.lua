@@ -1,4 +1,4 @@
--- include: tenant interval phase arm_set claim catalogue cells
+-- include: tenant path phase arm_set claim catalogue cells
 -- The flagged phase of a ball: its place in the queue of its interval, and when it is full.
 local flagged = {}
 
@@ -10,7 +10,7 @@ end
 -- Brings `path` up to date with the head of the queue.
 function flagged.refresh(base, b)
   local head = redis.call("ZRANGE", key.flagged(base, b.depth, b.index), 0, 0)[1]
-  local field = interval.field("f", b.depth, b.index)
+  local field = path.field("f", b.depth, b.index)
   if head then
     redis.call("HSET", key.path(base), field, head)
   else

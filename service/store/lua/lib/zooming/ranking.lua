@@ -1,4 +1,4 @@
--- include: interval phase ball
+-- include: path phase ball
 -- The ranking of the balls of an interval.
 --
 -- The sorted set `active` has the best active ball first. A ball that has been selected or rewarded
@@ -80,14 +80,14 @@ function ranking.place(base, b, confidence)
   if b.n > 0 then
     rank_mean(base, b)
   end
-  interval.refresh(base, b.depth, b.index)
+  path.refresh(base, b.depth, b.index)
 end
 
 -- Takes a ball that is to be flagged out of the ranking; its mean stays known.
 function ranking.leave(base, b)
   redis.call("ZREM", key.active(base, b.depth, b.index), member(b))
   rank_mean(base, b)
-  interval.refresh(base, b.depth, b.index)
+  path.refresh(base, b.depth, b.index)
 end
 
 -- Takes a ball out of the ranking of active balls, if it is there; its mean stays.
@@ -97,7 +97,7 @@ function ranking.drop(base, b)
   else
     redis.call("ZREM", key.active(base, b.depth, b.index), member(b))
   end
-  interval.refresh(base, b.depth, b.index)
+  path.refresh(base, b.depth, b.index)
 end
 
 -- Nothing of the ball may be played for now.
@@ -111,7 +111,7 @@ function ranking.wake(base, b, confidence)
   b.phase = phase.ACTIVE
   if b.n == 0 and b.selects == 0 then
     ranking.add_range(base, b.depth, b.index, b.id, b.id)
-    interval.refresh(base, b.depth, b.index)
+    path.refresh(base, b.depth, b.index)
   else
     ranking.place(base, b, confidence)
   end
@@ -121,5 +121,5 @@ end
 -- Forgets the mean of a ball that is split.
 function ranking.forget_mean(base, b)
   redis.call("ZREM", key.means(base, b.depth, b.index), member(b))
-  interval.refresh(base, b.depth, b.index)
+  path.refresh(base, b.depth, b.index)
 end
