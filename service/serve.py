@@ -138,7 +138,8 @@ async def _verify(url: str) -> None:
     try:
         while True:
             try:
-                return await store.verify()
+                await store.verify()
+                return await store.install()
             except StoreUnavailable as error:
                 if time.monotonic() > deadline:
                     raise StoreUnsuitable(

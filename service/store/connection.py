@@ -74,7 +74,7 @@ class Connection:
     async def step(
         self, step: str, key: str, *args: Any, rule: str = scripts.RULES[0]
     ) -> list[Any]:
-        """Runs a script, with the rule of the tenant's preset; the reply begins with a status."""
+        """Runs one, with the rule of the tenant's preset; the reply begins with a status."""
         started = time.perf_counter()
         async with self.in_time():
             status, *rest = await scripts.call(self.client, step, rule=rule, key=key, args=args)
@@ -84,7 +84,7 @@ class Connection:
     async def same_step(
         self, step: str, calls: Sequence[tuple[Any, ...]], *, rule: str = scripts.RULES[0]
     ) -> list[list[Any]]:
-        """Runs a script once for each key and its arguments, in one round trip."""
+        """Runs one once for each key and its arguments, in one round trip."""
         started = time.perf_counter()
         async with self.in_time():
             replies = await scripts.call_all(self.client, step, calls, rule=rule)
@@ -122,6 +122,11 @@ class Connection:
                 f"The store's maxmemory-policy is '{policy}': it would drop state when memory runs "
                 "short. Set it to 'noeviction'."
             )
+
+    async def install(self) -> None:
+        """Gives the server the steps as functions."""
+        async with self.in_time():
+            await scripts.install(self.client)
 
     @asynccontextmanager
     async def in_time(self) -> AsyncIterator[None]:

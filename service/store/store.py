@@ -128,6 +128,10 @@ class Store:
         await self._connection.verify()
         await self.directory.verify_format()
 
+    async def install(self) -> None:
+        """Gives the server the steps that it lacks, and takes those of other versions from it."""
+        await self._connection.install()
+
     # -- the steps of a request
 
     async def select(self, tenant: Tenant, wanted: Wanted, *, now_ms: int) -> Selected:

@@ -8,8 +8,8 @@ import pytest
 from service.closer import Closer
 from service.store import RETIRED, keys
 from service.store.decisions import Closed
-from service.store.scripts import compose
 from tests.support.engine import NOW_MS, Engine, counters_of, engine, new_engine
+from tests.support.steps import run_step
 
 BODY: dict[str, Any] = {"arms": 2, "reward_window_seconds": 1, "default_reward": 0.5}
 IN_TIME_SECONDS = 5
@@ -32,7 +32,7 @@ def test_a_deletion_that_was_cut_short_keeps_no_closer_busy(store_url: str, raw:
                 await one.select(0.3)
             name, incarnation = made.tenant.name, made.tenant.incarnation
             raw.sadd(keys.DELETIONS, f"{name} {incarnation}")
-            raw.eval(compose("delete"), 1, made.tenant.key, incarnation)
+            run_step(raw, "delete", made.tenant.key, incarnation)
             made.clock[0] += 5000
             await close(made)
             counters = await counters_of(made.store, other.tenant)

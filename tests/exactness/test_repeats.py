@@ -10,6 +10,7 @@ from service.store import Store, scripts
 from service.store.keys import DELETIONS
 from tests.exactness.test_store_level import BODY, check_play
 from tests.support.engine import counters_of, new_engine
+from tests.support.steps import run_step
 
 
 @pytest.fixture
@@ -68,9 +69,9 @@ def test_a_deletion_whose_reply_is_lost_is_a_deletion(store_url: str, raw: Any) 
             key, incarnation = made.tenant.key, made.tenant.incarnation
             raw.sadd(DELETIONS, f"{made.tenant.name} {incarnation}")
             for _ in range(2):
-                assert raw.eval(scripts.compose("delete"), 1, key, incarnation) == [b"deleted"]
+                assert run_step(raw, "delete", key, incarnation) == [b"deleted"]
             for _ in range(2):
-                assert raw.eval(scripts.compose("sweep"), 1, key, incarnation, 0) == [b"swept"]
+                assert run_step(raw, "sweep", key, incarnation, 0) == [b"swept"]
             await store.directory.finish_deletions()
         finally:
             await store.close()

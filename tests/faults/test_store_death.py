@@ -128,15 +128,15 @@ def test_store_that_hangs(service: Service, raw: "redis.Redis") -> None:
     assert victim not in service.workers()
 
 
-def test_flushed_scripts_are_not_noticed(service: Service, raw: "redis.Redis") -> None:
-    """SCRIPT FLUSH without end: not one answer but 200."""
+def test_flushed_steps_are_not_noticed(service: Service, raw: "redis.Redis") -> None:
+    """FUNCTION FLUSH without end: not one answer but 200."""
     done = threading.Event()
     flushes = 0
 
     def flush() -> None:
         nonlocal flushes
         while not done.is_set():
-            raw.script_flush("SYNC")
+            raw.function_flush("SYNC")
             flushes += 1
 
     tenants = new_tenants(service)

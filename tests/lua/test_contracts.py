@@ -91,14 +91,16 @@ def test_library_is_short_and_part_of_some_step(library: Path) -> None:
     text = library.read_text()
     assert len(text.splitlines()) <= 130
     rules = [rule for rule in scripts.RULES if library.parent.name in {rule, "lib"}]
-    assert any(text in scripts.compose(step, rule) for step in scripts.STEPS for rule in rules)
+    assert any(
+        text in scripts.function_of(step, rule).text for step in scripts.STEPS for rule in rules
+    )
 
 
 @pytest.mark.parametrize(
     "path", [*LUA.glob("*.lua"), *LIBRARIES], ids=lambda path: str(path.relative_to(LUA))
 )
 def test_file_includes_just_what_it_uses(path: Path) -> None:
-    """No more, since a script defines all of it at each call; no less, which no linter can see."""
+    """No more, since the store keeps all of it; no less, which no linter can see."""
     first, _, text = path.read_text().partition("\n")
     included = first.removeprefix("-- include:").split() if "include:" in first else []
     code = re.sub(r"--.*", "", text)
@@ -120,8 +122,6 @@ def test_the_steps_touch_just_the_keys_that_their_headers_list(
         return await call(client, step, args=args, **more)
 
     monkeypatch.setattr(scripts, "call", watched)
-    # An unknown SHA has each step sent as text, so that the monitor shows whose commands follow.
-    monkeypatch.setattr(scripts, "_sha", lambda *_: "0" * 40)
     with raw.monitor() as monitor:
         asyncio.run(_whole_life(store_url))
         raw_end = redis.Redis.from_url(store_url)
@@ -144,7 +144,6 @@ def test_the_steps_touch_just_the_keys_that_their_headers_list(
 
 
 def _touched_kinds(monitor: Any) -> dict[str, set[str]]:
-    by_text = {scripts.compose(step)[-60:].replace("\n", "\\n"): step for step in scripts.STEPS}
     touched: dict[str, set[str]] = defaultdict(set)
     step = ""
     for line in monitor.listen():
@@ -155,9 +154,8 @@ def _touched_kinds(monitor: Any) -> dict[str, set[str]]:
             # The tenant's hash and the list of tenants are declared, in KEYS.
             kinds = re.findall(r"zooming:\{[^}]+\}:\w+:(\w+)", command)
             touched[step].update(kinds)
-        elif command.startswith("EVAL "):
-            text = command.replace('\\"', '"')
-            step = next(name for ending, name in by_text.items() if ending in text)
+        elif called := re.match(r"FCALL zooming_(\w+)_[0-9a-f]{16} ", command):
+            step = called[1]
             touched[step].update()
     raise AssertionError("the watch never ended")
 
@@ -263,14 +261,14 @@ def test_records_read_and_write_alike_in_both_languages(raw: "redis.Redis") -> N
     record.n, record.selects, record.cursor, record.asked, record.samples = 11, 12, 3, 2, 13
     record.filled, record.total, record.first, record.left, record.right = 1.5, 1 / 3, 14, 15, 16
     # Only the libraries of `select`, then a body of our own.
-    library = scripts.compose("select").removesuffix(text_of("select"))
+    library = scripts.libraries("select")
     body = (
         'local base = KEYS[1]\nredis.call("HSET", key.balls(base), 9, ARGV[1])\n'
         "ball.save(base, ball.load(base, 9))\n"
         'return redis.call("HGET", key.balls(base), 9)'
     )
     try:
-        returned = raw.eval(library + body, 1, "scratch:", record.pack())
+        returned = raw.eval(f"{library}\n{body}", 1, "scratch:", record.pack())
     finally:
         raw.delete(keys.derived("scratch:", "balls"))
     assert BallRecord.unpack(returned) == record

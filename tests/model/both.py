@@ -170,9 +170,9 @@ class Both:
 
     # -- what must not matter
 
-    def flush_scripts(self) -> None:
-        """The store forgets all scripts."""
-        self.client.script_flush()
+    def flush_steps(self) -> None:
+        """The store forgets all steps."""
+        self.client.function_flush()
         self.seen["flushed"] += 1
 
     def another_worker(self) -> None:

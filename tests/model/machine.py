@@ -41,7 +41,7 @@ OPERATIONS = {
     "retire": 1,
     # Nothing is drawn for these.
     "close": 3,
-    "flush_scripts": 2,
+    "flush_steps": 2,
     "another_worker": 1,
     "restart": 1,
     "move": 2,

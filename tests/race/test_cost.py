@@ -22,11 +22,11 @@ TRIALS = 150
 MOST_TO_LEARN = 3 * 2 * MOST_BALLS + 5 * MOST_BALLS // 2 + 40
 # The worst cases are a select of a ball that was never selected, and a reward that flags its ball.
 MOST_COMMANDS = 24
-# All that the scripts may call on the hot path: nothing here walks over balls, arms or decisions.
+# All that the steps may call on the hot path: nothing here walks over balls, arms or decisions.
 # ZRANGE asks for one member, ZREVRANGEBYSCORE has LIMIT 1, HMGET names a field for each depth,
 # UNLINK frees in the background, BITPOS scans an arm set at a bit an arm (6 KB for 50,000 arms).
 CHEAP = {
-    "append", "bitfield", "bitpos", "evalsha", "getrange", "get", "hdel", "hget", "hincrby",
+    "append", "bitfield", "bitpos", "fcall", "getrange", "get", "hdel", "hget", "hincrby",
     "hmget", "hset", "pexpire", "set", "setbit", "setrange", "zadd", "zrange", "zrem",
     "zrevrangebyscore",
 }  # fmt: skip

@@ -17,8 +17,8 @@ from service.errors import UnknownTenant
 from service.splitter import Splitter
 from service.store import Store, Wanted, new_decision_id
 from service.store.keys import DELETIONS, REGISTRY
-from service.store.scripts import compose
 from tests.support.engine import NOW_MS, counters_of, engine, new_engine, new_name
+from tests.support.steps import run_step
 
 BODY: dict[str, Any] = {
     "arms": 20,
@@ -200,7 +200,7 @@ def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
         async with engine(store_url, BODY | {"similarity": {"kind": "none"}}) as made:
             key, incarnation = made.tenant.key, made.tenant.incarnation
             raw.sadd(DELETIONS, f"{made.tenant.name} {incarnation}")
-            raw.eval(compose("delete"), 1, key, incarnation)
+            run_step(raw, "delete", key, incarnation)
             assert raw.dbsize() > 20
             await made.store.directory.finish_deletions()
 
@@ -222,8 +222,8 @@ def test_a_deletion_that_was_cut_short_while_it_swept_is_finished(
             key, incarnation = made.tenant.key, made.tenant.incarnation
             raw.unlink(*raw.keys("*:decisions:*"))
             raw.sadd(DELETIONS, f"{made.tenant.name} {incarnation}")
-            raw.eval(compose("delete"), 1, key, incarnation)
-            status, _ = raw.eval(compose("sweep"), 1, key, incarnation, 0)
+            run_step(raw, "delete", key, incarnation)
+            status, _ = run_step(raw, "sweep", key, incarnation, 0)
             assert status == b"more"
             await made.store.directory.finish_deletions()
 

@@ -1,4 +1,4 @@
-"""A store that has forgotten the scripts, at any moment, costs a batch one round trip more."""
+"""A store that has forgotten the steps, at any moment, costs a batch one round trip more."""
 
 import asyncio
 import random
@@ -56,18 +56,18 @@ async def reward_all(made: Engine, number: int) -> list[str]:
 def test_a_flush_costs_a_batch_one_round_trip(
     store_url: str, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And its items are taken in their order: a tenant whose scripts stay does the same."""
+    """And its items are taken in their order: a tenant whose steps stay does the same."""
 
     async def run() -> None:
         async with engine(store_url, BODY) as flushed:
             spared = await new_engine(flushed.store, BODY)
             for number in range(3):
-                raw.script_flush()
+                raw.function_flush()
                 trips = Trips(monkeypatch)
                 arms = await select_all(flushed, number)
                 assert (trips.pipelines, trips.single) == (2, 0)
                 assert arms == await select_all(spared, number)
-                raw.script_flush()
+                raw.function_flush()
                 trips = Trips(monkeypatch)
                 assert await reward_all(flushed, number) == ["applied"] * ITEMS
                 assert (trips.pipelines, trips.single) == (2, 0)
@@ -82,7 +82,7 @@ def test_flushes_without_end_are_invisible(store_url: str, raw: Any) -> None:
 
     def flush() -> None:
         while not ended.is_set():
-            raw.script_flush()
+            raw.function_flush()
 
     async def run() -> None:
         async with engine(store_url, BODY) as made:
