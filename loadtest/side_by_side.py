@@ -1,17 +1,17 @@
 """What selects and rewards take under `adaptive` beside `simulation`, as a ratio of wall times.
 
-Two tenants play the zigzag in turn, a block each, so that whatever else the machine does meets
+Two tenants play the zigzag in turn, a trial each, so that whatever else the machine does meets
 both: once on a store, where the time of a step has the round trip in it and what the store does,
 and once over HTTP, as an app server would, with a client that costs next to nothing.
 """
 
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from statistics import median
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loadtest.bench_tenant import new_tenant
 from loadtest.environments import zigzag
@@ -24,15 +24,9 @@ from service.store import Store, Tenant, Wanted, new_decision_id
 ARMS = 50
 NOISES = (1e-5, 0.1, 0.3)
 BLOCK = 250
-PARTS = (("first 2,500 trials", 10), ("next 5,000", 20))
+PARTS = ("first 2,500 trials", "next 2,500")
+BLOCKS = 10
 TIMEOUT_SECONDS = 30.0
-
-
-class Taken(NamedTuple):
-    """The seconds of a block's selects, and of its rewards."""
-
-    selects: float
-    rewards: float
 
 
 class Played(NamedTuple):
@@ -109,6 +103,26 @@ class HttpPlayer:
         return json.loads(answer.body)
 
 
+class Side:
+    """A player in its environment."""
+
+    def __init__(self, player: Player, noise: float) -> None:
+        self._player, self._environment = player, zigzag(ARMS, noise=noise)
+        self._rng = np.random.default_rng(0)
+
+    async def play(self) -> tuple[float, float]:
+        """One trial: the seconds of its select, and of its reward."""
+        x, started = self._rng.random(), time.perf_counter()
+        played = await self._player.select(x)
+        selected = time.perf_counter()
+        reward = self._environment.reward(self._rng, x, played.arm)
+        earned = time.perf_counter()
+        await self._player.reward(played, reward)
+        rewarded = time.perf_counter()
+        await self._player.catch_up()
+        return selected - started, rewarded - earned
+
+
 async def bench_side_by_side(store: Store) -> None:
     """Prints each figure as it is measured."""
 
@@ -135,30 +149,19 @@ async def _compare(where: str, join: Callable[..., Awaitable[Player]]) -> None:
     print(f"\nadaptive beside simulation {where}, zigzag, K = {ARMS}: times as long\n")
     print(f"{'median of blocks':<30}{'select':>8}{'reward':>8}")
     for number, noise in enumerate(NOISES):
-        players = []
+        sides = []
         for preset in ("adaptive", "simulation"):
             told = {"arms": ARMS, "preset": preset, "horizon": 100_000, "noise": noise}
-            players.append(await join(f"{preset}-{number}", told))
-        ours, theirs = [_blocks(player, noise) for player in players]
-        for part, blocks in PARTS:
-            pairs = [(await anext(ours), await anext(theirs)) for _ in range(blocks)]
-            selects = median(a.selects / b.selects for a, b in pairs)
-            rewards = median(a.rewards / b.rewards for a, b in pairs)
+            sides.append(Side(await join(f"{preset}-{number}", told), noise))
+        for part in PARTS:
+            ratios = [await _ratios(*sides) for _ in range(BLOCKS)]
+            selects, rewards = np.median(ratios, axis=0)
             print(f"{f'σ = {noise:g}, {part}':<30}{selects:>8.2f}{rewards:>8.2f}", flush=True)
 
 
-async def _blocks(player: Player, noise: float) -> AsyncIterator[Taken]:
-    """One block after the other."""
-    environment, rng = zigzag(ARMS, noise=noise), np.random.default_rng(0)
-    while True:
-        selects = rewards = 0.0
-        for x in rng.random(BLOCK).tolist():
-            started = time.perf_counter()
-            played = await player.select(x)
-            selects += time.perf_counter() - started
-            reward = environment.reward(rng, x, played.arm)
-            started = time.perf_counter()
-            await player.reward(played, reward)
-            rewards += time.perf_counter() - started
-            await player.catch_up()
-        yield Taken(selects, rewards)
+async def _ratios(ours: Side, theirs: Side) -> NDArray[np.float64]:
+    """How many times as long our selects of a block take, and our rewards."""
+    taken = np.array([(await ours.play(), await theirs.play()) for _ in range(BLOCK)])
+    our_seconds, their_seconds = taken.sum(axis=0)
+    ratios: NDArray[np.float64] = our_seconds / their_seconds
+    return ratios

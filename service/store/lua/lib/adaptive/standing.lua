@@ -51,10 +51,11 @@ end
 
 -- Gives the arm this score in a ranking, or takes it out. Returns the score if that is new.
 local function enter(sorted_set, arm, score, how)
-  local member, changed = struct.pack(">I4", arm), 0
+  local member = struct.pack(">I4", arm)
+  local changed
   if score then
     changed = redis.call("ZADD", sorted_set, how, string.format("%.17g", score), member)
-  elseif score == false then
+  else
     changed = redis.call("ZREM", sorted_set, member)
   end
   if changed > 0 then
@@ -91,8 +92,12 @@ function standing.commit(t, c)
   local changes, fields = {}, {}
   for _, change in ipairs(c.changes) do
     local depth, index = change.depth, change.index
-    change.bound = enter(key.active(t.base, depth, index), c.arm, change.bound, "CH")
-    change.mean = enter(key.means(t.base, depth, index), c.arm, change.mean, change.how)
+    if change.bound ~= nil then
+      change.bound = enter(key.active(t.base, depth, index), c.arm, change.bound, "CH")
+    end
+    if change.mean ~= nil then
+      change.mean = enter(key.means(t.base, depth, index), c.arm, change.mean, change.how)
+    end
     if change.bound ~= nil or change.mean ~= nil then
       changes[#changes + 1] = change
       fields[#changes] = path.field("a", depth, index)
