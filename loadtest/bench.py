@@ -109,7 +109,7 @@ async def _bench_store(url: str) -> None:
     store, arms = Store(url), 10_000
     try:
         small = await _new_tenant(store, "small", arms=2)
-        await _bytes_a_round(store, small, 100, own_ids=True)  # its scripts stay
+        await _bytes_a_round(store, small, 100, own_ids=True)  # what all tenants share
         for rate in (1000, 100, 10, 1):
             taken, own = [
                 await _bytes_a_decision(store, small, rate=rate, own_ids=own_ids)
@@ -124,7 +124,7 @@ async def _bench_store(url: str) -> None:
             taken = await _bytes_a_decision(store, variant, rate=100, own_ids=False)
             print(f"the same, at 100 a second, {what:<17}{taken:4.0f} bytes")
         passing = await _new_tenant(store, "passing", arms=2)
-        await _bytes_left(store, passing)  # its scripts stay
+        await _bytes_left(store, passing)  # what all tenants share
         left = median([await _bytes_left(store, passing) for _ in range(RUNS)])
         print(f"once closed and forgotten      {left:4.0f} bytes")
         for number, (what, config) in enumerate(NEW_TENANTS.items()):
@@ -215,7 +215,7 @@ async def _closed_a_second(store: Store, name: str, config: dict[str, Any]) -> f
 
 
 async def _bytes_a_tenant(store: Store, name: str, config: dict[str, Any]) -> float:
-    await _new_tenant(store, name, arms=50, **config)  # its scripts stay
+    await _new_tenant(store, name, arms=50, **config)  # what all tenants share
     before = (await store.server()).memory_bytes
     for number in range(TENANTS):
         await _new_tenant(store, f"{name}-{number}", arms=50, **config)

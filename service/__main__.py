@@ -154,7 +154,7 @@ def _add_simulate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
         "--engine",
         dest="with_engine",
         action="store_true",
-        help="then play each setting and system of the paper once through scripts and store",
+        help="then play each setting and system of the paper once through steps and store",
     )
     simulate.add_argument(
         "--compare",

@@ -1,4 +1,4 @@
-"""The same runs through the engine: scripts and store, held to the learner trial by trial.
+"""The same runs through the engine: steps and store, held to the learner trial by trial.
 
 The runs are tenants of one private store and advance in lock step: one round trip carries a select
 of all of them, the next one their rewards. At each trial the engine must play the learner's arm.

@@ -55,7 +55,7 @@ def _update_docs(docs: Path, results: Results, size: Size, tables: str) -> None:
 
 
 def _check_engine(size: Size) -> None:
-    """Each setting and system of the paper once, through scripts and store."""
+    """Each setting and system of the paper once, through steps and store."""
     runs = list(ex.paper(Size(seeds=1, horizon=size.horizon)))
     print(f"\nthrough the engine: {len(runs)} runs, in lock step")
     started = time.monotonic()

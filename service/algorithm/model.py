@@ -1,6 +1,6 @@
 """What the preset `adaptive` learns beyond single arms: what moves the bounds of all.
 
-The scripts keep it as one record (lua/lib/adaptive/model.lua).
+The steps keep it as one record (lua/lib/adaptive/model.lua).
 """
 
 import math

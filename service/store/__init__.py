@@ -1,4 +1,4 @@
-"""All of Redis: the keys, the records, the scripts, and a typed function in front of each."""
+"""All of Redis: the keys, the records, the steps, and a typed function in front of each."""
 
 from service.decision_ids import new_decision_id
 from service.store.access import MOST_LIVE_KEYS, TenantKey, live_keys

@@ -17,7 +17,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import RedisError, ResponseError
 
 from service.errors import StoreUnavailable, StoreUnsuitable
-from service.store import scripts
+from service.store import steps
 
 TIME_LIMIT_SECONDS = 3.0
 _SOCKET_SECONDS = 2.0
@@ -71,23 +71,21 @@ class Connection:
         """Gives the connections back."""
         await self.client.aclose()
 
-    async def step(
-        self, step: str, key: str, *args: Any, rule: str = scripts.RULES[0]
-    ) -> list[Any]:
+    async def step(self, step: str, key: str, *args: Any, rule: str = steps.RULES[0]) -> list[Any]:
         """Runs one, with the rule of the tenant's preset; the reply begins with a status."""
         started = time.perf_counter()
         async with self.in_time():
-            status, *rest = await scripts.call(self.client, step, rule=rule, key=key, args=args)
+            status, *rest = await steps.call(self.client, step, rule=rule, key=key, args=args)
         self._observe(step, started)
         return [status.decode(), *rest]
 
     async def same_step(
-        self, step: str, calls: Sequence[tuple[Any, ...]], *, rule: str = scripts.RULES[0]
+        self, step: str, calls: Sequence[tuple[Any, ...]], *, rule: str = steps.RULES[0]
     ) -> list[list[Any]]:
         """Runs one once for each key and its arguments, in one round trip."""
         started = time.perf_counter()
         async with self.in_time():
-            replies = await scripts.call_all(self.client, step, calls, rule=rule)
+            replies = await steps.call_all(self.client, step, calls, rule=rule)
         self._observe(step, started)
         return [[status.decode(), *rest] for status, *rest in replies]
 
@@ -126,7 +124,7 @@ class Connection:
     async def install(self) -> None:
         """Gives the server the steps as functions."""
         async with self.in_time():
-            await scripts.install(self.client)
+            await steps.install(self.client)
 
     @asynccontextmanager
     async def in_time(self) -> AsyncIterator[None]:

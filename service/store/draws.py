@@ -42,5 +42,5 @@ def draw(tenant: Tenant, *, eligible: Sequence[int] | None, n: int) -> Draw:
 
 
 def packed(arms: Sequence[int]) -> bytes:
-    """Numbers of arms as the scripts read them."""
+    """Numbers of arms as the steps read them."""
     return np.array(arms, dtype="<u4").tobytes()

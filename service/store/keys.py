@@ -1,4 +1,4 @@
-"""The only place that spells a key, for Python and for the scripts.
+"""The only place that spells a key, for Python and for the steps.
 
 All keys of a tenant carry the hash tag `{tenant}`, so a tenant is one cluster slot. The tenant's
 own hash holds its revision, constants and counters; everything else lives under `base`, which names
@@ -96,14 +96,14 @@ def derived(base: str, kind: str, *parts: object) -> str:
     return base + ":".join([kind, *map(str, parts)])
 
 
-def lua_library(script: str) -> str:
-    """The table `key` with the kinds that the script uses: `key.arms(base, ball)` and so on."""
+def lua_library(text: str) -> str:
+    """The table `key` with the kinds that the text uses: `key.arms(base, ball)` and so on."""
     base_of = 'tenant_key .. ":" .. incarnation .. ":"'
     lines = [
         "local key = {",
         f"  base = function(tenant_key, incarnation) return {base_of} end,",
     ]
-    used = set(re.findall(r"\bkey\.(\w+)\(", script))
+    used = set(re.findall(r"\bkey\.(\w+)\(", text))
     for kind, parts in DERIVED.items():
         if kind not in used:
             continue

@@ -1,4 +1,4 @@
-"""The packed records, byte for byte as the scripts read and write them.
+"""The packed records, byte for byte as the steps read and write them.
 
 Each layout stands twice, here and in `lua/lib/`; a test packs with one and reads with the other.
 """

@@ -62,7 +62,7 @@ class Tenant:
 
     @property
     def rule(self) -> str:
-        """The library of scripts that plays the tenant's preset."""
+        """The library of steps that plays the tenant's preset."""
         return "adaptive" if self.settings["preset"] == "adaptive" else "zooming"
 
     @property

@@ -37,7 +37,7 @@ class Uplift:
 
     @classmethod
     def from_sums(cls, packed: bytes) -> Self:
-        """From what the scripts add up."""
+        """From what the steps add up."""
         sums = _SUMS.unpack(packed)
         return cls(Sample.from_sums(*sums[:3]), Sample.from_sums(*sums[3:]))
 

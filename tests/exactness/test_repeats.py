@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.store import Store, scripts
+from service.store import Store, steps
 from service.store.keys import DELETIONS
 from tests.exactness.test_store_level import BODY, check_play
 from tests.support.engine import counters_of, new_engine
@@ -16,18 +16,18 @@ from tests.support.steps import run_step
 @pytest.fixture
 def first_replies_lost(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The steps that ran: each twice, the second reply being the one that arrives."""
-    steps: set[str] = set()
-    call = scripts.call
+    ran: set[str] = set()
+    call = steps.call
 
     async def twice(client: Any, step: str, **about: Any) -> list[Any]:
-        steps.add(step)
+        ran.add(step)
         first = await call(client, step, **about)
         second = await call(client, step, **about)
         assert second == first, f"{step} replied {first}, then {second}"
         return second
 
-    monkeypatch.setattr(scripts, "call", twice)
-    return steps
+    monkeypatch.setattr(steps, "call", twice)
+    return ran
 
 
 @pytest.mark.parametrize("similarity", ["learned", "none"])

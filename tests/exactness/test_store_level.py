@@ -124,7 +124,7 @@ async def check_play(
 
 
 def test_on_redis_and_on_valkey(server: Path, tmp_path: Path) -> None:
-    """The scripts mean the same on both."""
+    """The steps mean the same on both."""
 
     async def run(url: str) -> None:
         store = Store(url)

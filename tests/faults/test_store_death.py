@@ -1,4 +1,4 @@
-"""The store killed, stopped, emptied of its scripts; clients that go away: all under load."""
+"""The store killed, stopped, emptied of its steps; clients that go away: all under load."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The scripts keep what their headers say, and the layouts agree in both languages."""
+"""The steps keep what their headers say, and the layouts agree in both languages."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from service.algorithm import Config, Interval
-from service.store import BallRecord, Store, Wanted, keys, scripts
+from service.store import BallRecord, Store, Wanted, keys, steps
 from service.store.children import ball_record
 from service.store.tenant import LIVE, PAUSED, RETIRED
 from tests.support.engine import NOW_MS, Engine, config_of, counters_of, new_engine, new_name
@@ -60,10 +60,10 @@ def derived_kinds(step: str) -> set[str]:
 def test_every_script_on_disk_is_a_known_step() -> None:
     """And the other way round."""
     found = {path.name for path in LUA.iterdir() if path.is_file()}
-    assert found == {f"{step}.lua" for step in scripts.STEPS}
+    assert found == {f"{step}.lua" for step in steps.STEPS}
 
 
-@pytest.mark.parametrize("step", scripts.STEPS)
+@pytest.mark.parametrize("step", steps.STEPS)
 def test_header_explains_every_argument_and_the_body_names_it(step: str) -> None:
     """Each KEYS and ARGV gets a named local at once."""
     header, body = header_of(step), text_of(step)
@@ -79,7 +79,7 @@ def test_header_explains_every_argument_and_the_body_names_it(step: str) -> None
         assert set(re.findall(rf"{label}\[(\d+)\]", body.replace(header, ""))) <= plain
 
 
-@pytest.mark.parametrize("step", scripts.STEPS)
+@pytest.mark.parametrize("step", steps.STEPS)
 def test_script_is_short(step: str) -> None:
     """About 120 lines at the most."""
     assert len(text_of(step).splitlines()) <= 120
@@ -90,10 +90,8 @@ def test_library_is_short_and_part_of_some_step(library: Path) -> None:
     """Little longer than a step; one that a rule has belongs to steps of that rule."""
     text = library.read_text()
     assert len(text.splitlines()) <= 130
-    rules = [rule for rule in scripts.RULES if library.parent.name in {rule, "lib"}]
-    assert any(
-        text in scripts.function_of(step, rule).text for step in scripts.STEPS for rule in rules
-    )
+    rules = [rule for rule in steps.RULES if library.parent.name in {rule, "lib"}]
+    assert any(text in steps.function_of(step, rule).text for step in steps.STEPS for rule in rules)
 
 
 @pytest.mark.parametrize(
@@ -115,27 +113,27 @@ def test_the_steps_touch_just_the_keys_that_their_headers_list(
 ) -> None:
     """Watched on a life from creation to deletion, with late rewards and splits in it."""
     given: dict[str, set[int]] = defaultdict(set)
-    call = scripts.call
+    call = steps.call
 
     async def watched(client: Any, step: str, *, args: tuple[Any, ...], **more: Any) -> list[Any]:
         given[step].add(len(args))
         return await call(client, step, args=args, **more)
 
-    monkeypatch.setattr(scripts, "call", watched)
+    monkeypatch.setattr(steps, "call", watched)
     with raw.monitor() as monitor:
         asyncio.run(_whole_life(store_url))
         raw_end = redis.Redis.from_url(store_url)
         raw_end.echo("end of the watch")
         raw_end.close()
         touched = _touched_kinds(monitor)
-    assert set(touched) == set(scripts.STEPS)
+    assert set(touched) == set(steps.STEPS)
     wrong = {
         step: touched[step] ^ derived_kinds(step)
-        for step in scripts.STEPS
+        for step in steps.STEPS
         if touched[step] != derived_kinds(step)
     }
     assert not wrong
-    for step in scripts.STEPS:
+    for step in steps.STEPS:
         numbers = listed(step, "ARGV")
         if VARIADIC in numbers[-1]:
             assert min(given[step]) >= len(numbers) - 1
@@ -261,7 +259,7 @@ def test_records_read_and_write_alike_in_both_languages(raw: "redis.Redis") -> N
     record.n, record.selects, record.cursor, record.asked, record.samples = 11, 12, 3, 2, 13
     record.filled, record.total, record.first, record.left, record.right = 1.5, 1 / 3, 14, 15, 16
     # Only the libraries of `select`, then a body of our own.
-    library = scripts.libraries("select")
+    library = steps.libraries("select")
     body = (
         'local base = KEYS[1]\nredis.call("HSET", key.balls(base), 9, ARGV[1])\n'
         "ball.save(base, ball.load(base, 9))\n"

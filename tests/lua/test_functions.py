@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from service.errors import StoreUnavailable
-from service.store import scripts
+from service.store import steps
 from service.store.keys import DELETIONS
 from tests.support.engine import engine
 
 BODY: dict[str, Any] = {"arms": 3, "noise": 0.1}
-OURS = {step: {scripts.function_of(step, rule) for rule in scripts.RULES} for step in scripts.STEPS}
+OURS = {step: {steps.function_of(step, rule) for rule in steps.RULES} for step in steps.STEPS}
 OLD = "zooming_select_of_another_version"
 FOREIGN = "not_ours"
 
@@ -30,9 +30,7 @@ def test_a_start_loads_all_steps_and_drops_those_of_other_versions(
     store_url: str, raw: Any
 ) -> None:
     """And leaves alone what is not the service's."""
-    ours = {
-        scripts.function_of(step, rule).name for step in scripts.STEPS for rule in scripts.RULES
-    }
+    ours = {steps.function_of(step, rule).name for step in steps.STEPS for rule in steps.RULES}
 
     async def run() -> None:
         async with engine(store_url, BODY) as made:
@@ -54,9 +52,7 @@ def test_a_start_loads_all_steps_and_drops_those_of_other_versions(
 def test_steps_of_both_rules_are_kept_once_where_they_are_the_same() -> None:
     """And apart where they are not."""
     same = {
-        step
-        for step in scripts.STEPS
-        if len({scripts.function_of(step, r) for r in scripts.RULES}) == 1
+        step for step in steps.STEPS if len({steps.function_of(step, r) for r in steps.RULES}) == 1
     }
     assert {"stats", "delete", "create"} <= same
     assert not same & {"select", "reward", "change_arm"}
@@ -75,9 +71,9 @@ def test_a_full_store_tells_how_it_is_and_gives_memory_back(store_url: str, raw:
                 await made.select(0.5)
             stats = await made.store.directory.stats(made.tenant, now_ms=made.clock[0])
             assert stats.counters["rewards_applied"] == 1
-            raw.function_delete(scripts.function_of("adopt").name)
+            raw.function_delete(steps.function_of("adopt").name)
             await made.store.install()
-            delete = scripts.function_of("delete").name
+            delete = steps.function_of("delete").name
             raw.fcall(delete, 1, made.tenant.key, made.tenant.incarnation)
             await made.store.directory.finish_deletions()
 

@@ -52,7 +52,7 @@ def worst(url: str, client: "redis.Redis", body: dict[str, Any]) -> tuple[int, i
         async with engine(url, body) as made:
             chance = random.Random(0)
             most = {"select": 0, "reward": 0}
-            # Once, so that the scripts are known to the server.
+            # Once, so that the steps are known to the server.
             await made.reward((await made.select(0.5)).decision_id, 0.5)
             for _ in range(TRIALS):
                 x = chance.random()

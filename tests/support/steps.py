@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from service.store import scripts
+from service.store import steps
 
 
 def run_step(raw: Any, step: str, key: str, *args: object) -> list[Any]:
     """The reply of the step, for a tenant of the presets that zoom."""
-    function = scripts.function_of(step)
+    function = steps.function_of(step)
     raw.function_load(function.text, replace=True)
     return list(raw.fcall(function.name, 1, key, *args))

@@ -1,9 +1,9 @@
 """The Lua steps as package data: composed with what they include, kept by the server as functions.
 
 A function is built at its first call and stays; a script would define all that it includes at each
-call, which took the store a third of its time. Functions are named by their text, so two versions
-of the service share a store without knowing of each other. One that the server does not know (any
-more) comes along with the next call: a FUNCTION FLUSH at any moment is invisible.
+call, which took the store up to a third of its time. Functions are named by their text, so two
+versions of the service share a store without knowing of each other. One that the server does not
+know (any more) comes along with the next call: a FUNCTION FLUSH at any moment is invisible.
 """
 
 import hashlib
