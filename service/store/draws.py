@@ -1,6 +1,6 @@
 """The chances of a select: which arms are chosen uniformly, and how likely that was.
 
-Scripts know no randomness, so all of it is drawn here, before the step.
+Steps know no randomness, so all of it is drawn here, before the step.
 """
 
 import random

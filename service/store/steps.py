@@ -7,6 +7,7 @@ know (any more) comes along with the next call: a FUNCTION FLUSH at any moment i
 """
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -14,9 +15,11 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
-from redis.exceptions import OutOfMemoryError, ResponseError
+from redis.exceptions import ResponseError
 
 from service.store import keys
+
+logger = logging.getLogger("zooming")
 
 STEPS = (
     "add_arm",
@@ -44,7 +47,7 @@ _INCLUDE = "-- include:"
 # a step for tenants of any preset includes these by name, and gets those of the tenant.
 RULES = ("zooming", "adaptive")
 # What a full server may still be asked for: to tell how it is, and to give memory back.
-_FLAGS = {"stats": "no-writes", "delete": "allow-oom", "forget": "allow-oom", "sweep": "allow-oom"}
+_FLAGS = {"stats": "no-writes"} | dict.fromkeys(("delete", "sweep", "forget", "thaw"), "allow-oom")
 _PREFIX = "zooming_"
 _MISSING = "Function not found"
 
@@ -118,34 +121,39 @@ def function_of(step: str, rule: str = RULES[0]) -> Function:
 
 
 async def install(client: "Redis") -> None:
-    """Loads what the server lacks while it has memory; what other versions have left there goes.
+    """Loads what the server lacks; then what other versions have left there goes.
 
-    A version that still runs loads its own again.
+    A version that still runs loads its own again. Where the server refuses, say because it is full,
+    it keeps what it has, and each step comes along with its first call.
     """
     ours = {function_of(step, rule) for step in STEPS for rule in RULES}
-    listed = await client.function_list(f"{_PREFIX}*")
-    known = {dict(zip(entry[::2], entry[1::2], strict=True))[b"library_name"] for entry in listed}
-    names = {name.decode() for name in known}
-    for name in names - {function.name for function in ours}:
-        with suppress(ResponseError):  # another instance was first
-            await client.function_delete(name)
-    with suppress(OutOfMemoryError):
+    try:
+        listed = await client.function_list(f"{_PREFIX}*")
+        known = {entry[entry.index(b"library_name") + 1].decode() for entry in listed}
         for function in ours:
-            if function.name not in names:
+            if function.name not in known:
                 await client.function_load(function.text, replace=True)
+        for name in known - {function.name for function in ours}:
+            with suppress(ResponseError):  # another instance was first
+                await client.function_delete(name)
+    except ResponseError as error:
+        logger.warning("The store does not take all steps yet: %s", error)
 
 
 async def call(
     client: "Redis", step: str, *, rule: str, key: str, args: tuple[Any, ...]
 ) -> list[Any]:
     """Runs the step; its reply starts with a status word."""
+    function = function_of(step, rule)
     try:
-        return list(await client.fcall(function_of(step, rule).name, 1, key, *args))
+        return list(await client.fcall(function.name, 1, key, *args))
     except ResponseError as error:
         if not _is_missing(error):
             raise
-    [reply] = await call_all(client, step, [(key, *args)], rule=rule)
-    return reply
+    reply = await _load_and_call(client, function, (key, *args))
+    if isinstance(reply, Exception):
+        raise reply
+    return list(reply)
 
 
 async def call_all(
@@ -153,28 +161,37 @@ async def call_all(
 ) -> list[list[Any]]:
     """Runs the step for each key with its arguments, in order, in one round trip.
 
-    In one more where the server does not know the function: those that it refused come again, with
-    the text and in one transaction.
+    In two more where the server does not know the function: the first call that it refused loads
+    it, and those after that one come again.
     """
     function = function_of(step, rule)
     replies: list[Any] = [None] * len(calls)
-    missing, load = list(range(len(calls))), False
+    missing = list(range(len(calls)))
     while missing:
-        pipeline = client.pipeline(transaction=load)
-        if load:
-            pipeline.function_load(function.text, replace=True)
+        pipeline = client.pipeline(transaction=False)
         for place in missing:
             key, *args = calls[place]
             pipeline.fcall(function.name, 1, key, *args)
-        answers = await pipeline.execute(raise_on_error=False)
-        if load and isinstance(answers[0], Exception):
-            raise answers[0]
-        for place, reply in zip(missing, answers[load:], strict=True):
+        for place, reply in zip(missing, await pipeline.execute(raise_on_error=False), strict=True):
             replies[place] = reply
-        missing, load = [place for place in missing if _is_missing(replies[place])], True
+        missing = [place for place in missing if _is_missing(replies[place])]
+        if missing:
+            first = missing.pop(0)
+            replies[first] = await _load_and_call(client, function, calls[first])
     if failure := next((reply for reply in replies if isinstance(reply, Exception)), None):
         raise failure
     return [list(reply) for reply in replies]
+
+
+async def _load_and_call(client: "Redis", function: Function, call: tuple[Any, ...]) -> Any:
+    """The reply, or the error that the step ended with: no flush comes between the two."""
+    pipeline = client.pipeline(transaction=True)
+    pipeline.function_load(function.text, replace=True)
+    pipeline.fcall(function.name, 1, *call)
+    loaded, reply = await pipeline.execute(raise_on_error=False)
+    if isinstance(loaded, Exception):
+        raise loaded
+    return reply
 
 
 def _is_missing(reply: Any) -> bool:

@@ -57,7 +57,7 @@ def derived_kinds(step: str) -> set[str]:
     return set(lines[1].split()) if lines else set()
 
 
-def test_every_script_on_disk_is_a_known_step() -> None:
+def test_every_file_is_a_known_step() -> None:
     """And the other way round."""
     found = {path.name for path in LUA.iterdir() if path.is_file()}
     assert found == {f"{step}.lua" for step in steps.STEPS}
@@ -80,7 +80,7 @@ def test_header_explains_every_argument_and_the_body_names_it(step: str) -> None
 
 
 @pytest.mark.parametrize("step", steps.STEPS)
-def test_script_is_short(step: str) -> None:
+def test_step_is_short(step: str) -> None:
     """About 120 lines at the most."""
     assert len(text_of(step).splitlines()) <= 120
 

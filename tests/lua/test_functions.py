@@ -65,6 +65,7 @@ def test_a_full_store_tells_how_it_is_and_gives_memory_back(store_url: str, raw:
         async with engine(store_url, BODY) as made:
             await made.store.install()
             await made.reward((await made.select(0.5)).decision_id, 1.0)
+            raw.function_load(library(OLD), replace=True)
             raw.sadd(DELETIONS, f"{made.tenant.name} {made.tenant.incarnation}")
             raw.config_set("maxmemory", 1)
             with pytest.raises(StoreUnavailable, match="maxmemory"):
@@ -73,6 +74,8 @@ def test_a_full_store_tells_how_it_is_and_gives_memory_back(store_url: str, raw:
             assert stats.counters["rewards_applied"] == 1
             raw.function_delete(steps.function_of("adopt").name)
             await made.store.install()
+            assert steps.function_of("adopt").name not in names(raw)
+            assert OLD in names(raw), "what is there may be all that another version has"
             delete = steps.function_of("delete").name
             raw.fcall(delete, 1, made.tenant.key, made.tenant.incarnation)
             await made.store.directory.finish_deletions()
@@ -81,4 +84,5 @@ def test_a_full_store_tells_how_it_is_and_gives_memory_back(store_url: str, raw:
         asyncio.run(run())
     finally:
         raw.config_set("maxmemory", 0)
+        raw.function_delete(OLD)
     assert raw.keys() == []

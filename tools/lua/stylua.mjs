@@ -1,4 +1,4 @@
-// Formats the Lua scripts, or with --check names those that are not formatted.
+// Formats Lua, or with --check names those that are not formatted.
 //
 //   node stylua.mjs [--check] PATH...      a PATH is a folder (searched for *.lua) or a file
 //
