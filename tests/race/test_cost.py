@@ -17,9 +17,9 @@ from tests.support.engine import counters_of, engine
 
 TRIALS = 150
 # Under the preset `adaptive` a reward ranks at most all balls of three curves, each with two
-# commands, after it has split some of one. A ball that stood before takes five: at most half of as
+# commands, after it has split some of one. A ball that stood before takes four: at most half of as
 # many as there may be, since each split makes one more.
-MOST_TO_LEARN = 3 * 2 * MOST_BALLS + 5 * MOST_BALLS // 2 + 40
+MOST_TO_LEARN = 3 * 2 * MOST_BALLS + 4 * MOST_BALLS // 2 + 40
 # The worst cases are a select of a ball that was never selected, and a reward that flags its ball.
 MOST_COMMANDS = 24
 # All that the steps may call on the hot path: nothing here walks over balls, arms or decisions.
