@@ -72,7 +72,7 @@ class Connection:
         await self.client.aclose()
 
     async def step(self, step: str, key: str, *args: Any, rule: str = steps.RULES[0]) -> list[Any]:
-        """Runs one, with the rule of the tenant's preset; the reply begins with a status."""
+        """Runs a step, with the rule of the tenant's preset; the reply begins with a status."""
         started = time.perf_counter()
         async with self.in_time():
             status, *rest = await steps.call(self.client, step, rule=rule, key=key, args=args)
@@ -82,7 +82,7 @@ class Connection:
     async def same_step(
         self, step: str, calls: Sequence[tuple[Any, ...]], *, rule: str = steps.RULES[0]
     ) -> list[list[Any]]:
-        """Runs one once for each key and its arguments, in one round trip."""
+        """Runs a step once for each key and its arguments, in one round trip."""
         started = time.perf_counter()
         async with self.in_time():
             replies = await steps.call_all(self.client, step, calls, rule=rule)

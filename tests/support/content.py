@@ -2,8 +2,7 @@
 
 from typing import Any
 
-# Any: the library's types do not know that replies are bytes unless decoding is asked for.
-RawClient = Any
+from tests.support.audit import RawClient
 
 
 def value_of(client: RawClient, key: bytes) -> Any:

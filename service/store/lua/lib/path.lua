@@ -30,7 +30,7 @@ function path.unpack(packed)
   return struct.unpack("<dI4dI4", packed)
 end
 
--- Gives fields of `path` what they are to have.
+-- Gives fields of `path` what they are to have; false if that is nothing.
 function path.note(base, news)
   local noted, empty = {}, {}
   for field, packed in pairs(news) do

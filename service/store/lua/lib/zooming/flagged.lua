@@ -10,12 +10,7 @@ end
 -- Brings `path` up to date with the head of the queue.
 function flagged.refresh(base, b)
   local head = redis.call("ZRANGE", key.flagged(base, b.depth, b.index), 0, 0)[1]
-  local field = path.field("f", b.depth, b.index)
-  if head then
-    redis.call("HSET", key.path(base), field, head)
-  else
-    redis.call("HDEL", key.path(base), field)
-  end
+  path.note(base, { [path.field("f", b.depth, b.index)] = head or false })
 end
 
 -- Makes the ball flagged, last in the queue of its interval. The caller saves the record.
