@@ -17,7 +17,7 @@ from service.algorithm.catalogue import Catalogue, NoArm
 from service.algorithm.config import AdaptiveConfig
 from service.algorithm.curve import Ball, Bends, Curve, estimate
 from service.algorithm.intervals import Interval
-from service.algorithm.model import Model
+from service.algorithm.model import CROWD, Model
 from service.algorithm.standing import Standing, best
 
 # The balls of a curve: this bounds the memory of an arm and the work of a reward.
@@ -36,7 +36,6 @@ LEAST_MISSED = 0.05
 CAUTION = 0.35
 LEAST_AT_STAKE = 0.3
 NEARBY = 0.1
-CROWD = 50
 # Rewards may never come: plays in flight count by the share that was answered so far, of all plays
 # and this many that are taken to have been.
 TRUSTED = 1000
@@ -299,7 +298,11 @@ class AdaptiveLearner:
             self._move(ball, ucb)
         curve.step, curve.news, curve.drift = self.model.step, 0.0, 0.0
         self.model.learn_steepness(
-            curve.bends, bends, curves=len(self.curves), arms=self.catalogue.size
+            curve.bends,
+            bends,
+            curves=len(self.curves),
+            arms=self.catalogue.arms,
+            arms_ever=self.catalogue.size,
         )
         curve.bends = bends
 

@@ -39,6 +39,10 @@ FLATTEST, MOST_BENT = 1 / 64, 2.0
 # Curves bend where arms are best, not evenly. So what they bend in all is to be this share of what
 # would be expected; where they are taken to be flatter, more of it: the share over this power.
 BENT_SHARE, BENT_POWER = 0.25, 0.2
+# Fewer arms than a crowd are each best in a wider range, where a bend matters less: the share is
+# larger by this power of how few they are. But none of them has others about as good, and must not
+# be given up by a curve that is taken to be flatter than this.
+CROWD, FEW_POWER, FLATTEST_OF_FEW = 50, 0.8, 1 / 8
 # How many times more or less it has to be, and how much is taken to be known from the start.
 BENT_MARGIN, BENT_KNOWN = 1.2, 10.0
 # Where the steepest there may be still bend by this share, L is too small.
@@ -180,7 +184,9 @@ class Model:
         if at_least > limit + RISE * self.lipschitz * ball.width:
             self._take_steeper_than(self.lipschitz)
 
-    def learn_steepness(self, before: Bends, now: Bends, *, curves: int, arms: int) -> None:
+    def learn_steepness(
+        self, before: Bends, now: Bends, *, curves: int, arms: int, arms_ever: int
+    ) -> None:
         """From what one curve was known to bend, and is now; once as many have been scored as are.
 
         L never falls: it waits until all arms there ever were have been looked at.
@@ -189,15 +195,17 @@ class Model:
         self.bends_known += now.known - before.known
         if self.cursor < curves:
             return
-        usual = BENT_SHARE * math.pow(self.steepness, -BENT_POWER)
+        few = max(CROWD / (arms * math.sqrt(max(self.shown_lipschitz, 1.0))), 1.0)
+        flattest = FLATTEST_OF_FEW if few > 1 else FLATTEST
+        usual = BENT_SHARE * math.pow(few, FEW_POWER) * math.pow(self.steepness, -BENT_POWER)
         share = (BENT_KNOWN * usual + self.bend_squares) / (BENT_KNOWN + self.bends_known)
-        if share < usual / BENT_MARGIN and self.steepness > FLATTEST:
+        if share < usual / BENT_MARGIN and self.steepness > flattest:
             self.steepness /= 2
             self._begin_step()
         elif share > usual * BENT_MARGIN and self.steepness < MOST_BENT:
             self.steepness *= 2
             self._begin_step()
-        elif share > TOO_BENT and self.cursor >= arms and self._bends_tell_slopes:
+        elif share > TOO_BENT and self.cursor >= arms_ever and self._bends_tell_slopes:
             self._take_steeper_than(self.shown_lipschitz)
 
     def forget_bends(self, bends: Bends) -> None:

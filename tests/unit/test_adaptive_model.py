@@ -13,7 +13,7 @@ from service.algorithm import AdaptiveConfig, AdaptiveLearner
 from service.algorithm.config import FIRST_HORIZON
 from service.algorithm.curve import Ball, Bends
 from service.algorithm.intervals import Interval
-from service.algorithm.model import AHEAD, CAUTIOUS, FLATTEST, MOST_BENT, STEEPEST
+from service.algorithm.model import AHEAD, CAUTIOUS, FLATTEST, FLATTEST_OF_FEW, MOST_BENT, STEEPEST
 from tests.support.adaptive import learner, played
 
 
@@ -135,7 +135,9 @@ def test_rewards_of_0_or_1_with_noise_to_learn_tell_no_slope() -> None:
     for noise, shown in (("auto", 1.0), (0.5, math.sqrt(2))):
         model = learner(noise=noise).model
         model.variance, model.loudest, model.steepness = 0.2, 0.2, MOST_BENT
-        model.learn_steepness(Bends(), Bends(square=300.0, known=300.0), curves=0, arms=0)
+        model.learn_steepness(
+            Bends(), Bends(square=300.0, known=300.0), curves=0, arms=50, arms_ever=0
+        )
         assert model.shown_lipschitz == shown
 
 
@@ -165,6 +167,22 @@ def test_curves_are_never_taken_for_quite_flat() -> None:
         made.reward(decision, 0.5)
     assert made.model.bend_squares < made.model.bends_known / 10
     assert made.model.steepness == FLATTEST
+
+
+def test_few_arms_are_taken_for_flatter_than_a_crowd_but_not_for_flat() -> None:
+    """Of a crowd the same curves are taken for as steep as they may be, and flat ones for flat."""
+    steepness = []
+    for arms in (10, 100):
+        made = learner(arms=arms, noise=0.1, lipschitz=1.0, horizon=5000)
+        played(made, zigzag(arms, noise=0.1), 5000)
+        steepness.append(made.model.steepness)
+    assert steepness[0] < 1.0 <= steepness[1]
+    few, crowd = (learner(arms=arms, noise=0.1, lipschitz=1.0) for arms in (5, 50))
+    for made in (few, crowd):
+        for trial in range(4000):
+            made.reward(made.select(trial % 101 / 101), 0.5)
+    assert few.model.steepness == FLATTEST_OF_FEW
+    assert crowd.model.steepness < FLATTEST_OF_FEW
 
 
 def test_flat_arms_are_told_apart_in_fewer_trials() -> None:

@@ -4,7 +4,7 @@ local bound = {}
 
 local TRUSTED = 1000
 local MOVED, MOVED_SHARE = 1e-4, 0.1
-local CAUTION, LEAST_AT_STAKE, NEARBY, CROWD = 0.35, 0.3, 0.1, 50
+local CAUTION, LEAST_AT_STAKE, NEARBY, CROWD = 0.35, 0.3, 0.1, model.CROWD
 local abs, log, max, min, sqrt = math.abs, math.log, math.max, math.min, math.sqrt
 
 -- A function that tells the UCB of a ball by its mean and variance, its plays in flight, and the

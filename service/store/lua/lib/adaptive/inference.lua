@@ -10,6 +10,7 @@ local LEAST_EXPECTED = 0.05
 local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
 local FLATTEST, MOST_BENT = 1 / 64, 2.0
 local BENT_SHARE, BENT_POWER, BENT_MARGIN, BENT_KNOWN = 0.25, 0.2, 1.2, 10.0
+local CROWD, FEW_POWER, FLATTEST_OF_FEW = model.CROWD, 0.8, 1 / 8
 local TOO_BENT = 0.45
 local STEP = math.sqrt(2)
 
@@ -94,9 +95,11 @@ function inference.learn_steepness(t, m, c, square, known)
   if m.cursor < m.tried then
     return
   end
-  local usual = BENT_SHARE * m.steepness ^ -BENT_POWER
+  local few = math.max(CROWD / (t.arms * math.sqrt(math.max(m.shown_lipschitz, 1))), 1)
+  local flattest = few > 1 and FLATTEST_OF_FEW or FLATTEST
+  local usual = BENT_SHARE * few ^ FEW_POWER * m.steepness ^ -BENT_POWER
   local share = (BENT_KNOWN * usual + m.bend_squares) / (BENT_KNOWN + m.bends_known)
-  if share < usual / BENT_MARGIN and m.steepness > FLATTEST then
+  if share < usual / BENT_MARGIN and m.steepness > flattest then
     m.steepness = m.steepness / 2
     model.begin_step(m)
   elseif share > usual * BENT_MARGIN and m.steepness < MOST_BENT then

@@ -1,7 +1,7 @@
 -- include: curve
 -- What a tenant of the preset `adaptive` has learned beyond single arms: a packed field of its
 -- hash; the same layout as records.py.
-local model = {}
+local model = { CROWD = 50 }
 
 local COUNTS, NUMBERS = "<BI4I4I4I4I4d", "<ddddd"
 local LEARNED = "<dddddd"
