@@ -10,16 +10,18 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from service.algorithm import AdaptiveConfig
+from service.algorithm.adaptive import MOST_BALLS
 from service.algorithm.model import MOST_BENT
 from service.errors import BadExport
 from service.store import keys
 from service.store.access import TenantKey, unpack_keys
 from service.store.fields import first_fields
 from service.store.portions import Portion
-from service.store.records import ModelRecord
+from service.store.records import CurveBall, CurveRecord, ModelRecord
 from service.store.tenant import LIVE, RETIRED, Tenant
 
 # Raises a ValueError for what cannot be the settings of a tenant.
@@ -90,6 +92,11 @@ class Gathered:
                     self._take_event(dict(zip(fields[::2], fields[1::2], strict=True)))
             case "balls":
                 self.balls += len(portion.items)
+            case "curve":
+                try:
+                    _require_curve(portion)
+                except (ValueError, struct.error) as error:
+                    raise _bad(portion.key, "there is no curve as a tenant has it") from error
             case "slots":
                 if not all(_NUMBER.fullmatch(slot) for slot, _ in portion.items):
                     raise _bad("slots", "there is one without a number")
@@ -235,6 +242,28 @@ def _require_model(model: ModelRecord, *, arms: int) -> None:
     _require(model.variance >= 0 and model.shown_lipschitz > 0 and model.horizon > 0)
     _require(0 < model.steepness <= MOST_BENT)
     _require(min(model.bend_squares, model.bends_known) > -1)
+
+
+def _require_curve(portion: Portion) -> None:
+    """Its balls lie side by side from 0 to 1, no more of them than a step ever goes through."""
+    _require(portion.at == 0)
+    curve = CurveRecord.unpack(portion.items[0][0])
+    balls = curve.balls
+    _require(1 <= len(balls) <= MOST_BALLS)
+    counted, bends = (curve.rewards, curve.news, curve.drift), (curve.bend_square, curve.bend_known)
+    _require(all(map(math.isfinite, (*counted, *bends))))
+    _require(min(counted) >= 0 and min(bends) > -1)
+    for ball in balls:
+        _require_ball(ball)
+    ends = [0.0, *(end for ball in balls for end in (ball.interval.start, ball.interval.end)), 1.0]
+    _require(all(end == start for end, start in list(pairwise(ends))[::2]))
+
+
+def _require_ball(ball: CurveBall) -> None:
+    counted = (ball.count_left, ball.count_right, ball.flying_left, ball.flying_right)
+    learned = (ball.total_left, ball.total_right, ball.mean, ball.ucb)
+    _require(all(map(math.isfinite, (*counted, *learned, ball.variance))))
+    _require(min(counted) >= 0 and ball.variance > 0 and ball.depth <= DEEPEST)
 
 
 def _require_key(key: TenantKey) -> None:

@@ -5,12 +5,14 @@ import json
 import math
 import struct
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
 import redis
 
 from service.store import ModelRecord, keys
+from service.store.records import CurveBall, CurveRecord
 from tests.api.calls import CONFIG, assert_problem, call, content_of, create, select
 from tests.api.files import Line, export, import_, lines_in, sealed
 from tests.support.engine import new_name
@@ -87,6 +89,43 @@ def model(**forged: float) -> bytes:
     return ModelRecord(**(learned | forged)).pack()  # type: ignore[arg-type]
 
 
+def ball(**forged: float) -> bytes:
+    """A ball over all contexts, but for what is forged."""
+    known: dict[str, Any] = dict.fromkeys((field.name for field in fields(CurveBall)), 0)
+    known |= {"mean": 0.5, "variance": 0.1, "ucb": 1.0, "id": 9}
+    return CurveBall.LAYOUT.pack(*(known | forged).values())
+
+
+def curve(*balls: bytes, rewards: float = 0.0) -> Callable[[bytes], bytes]:
+    """Adds the curve of an arm that had none."""
+    head = CurveRecord.HEAD.pack(0, rewards, 0.0, 0.0, 0.0, 0.0)
+    return more(line("curve:1", "string", [b"".join((head, *balls))]))
+
+
+LEFT, RIGHT = ball(depth=1), ball(depth=1, index=1)
+# Tenants that no step could serve, or only by keeping all others waiting.
+FORGED_CURVES: dict[str, Callable[[bytes], bytes]] = {
+    "no balls": curve(),
+    "no head": more(line("curve:1", "string", [b"abc"])),
+    "half a ball": curve(LEFT, RIGHT, LEFT[:40]),
+    "thousands of balls": curve(*(ball(depth=12, index=index) for index in range(4096))),
+    "more than a curve has": curve(*(ball(depth=7, index=index) for index in range(128))),
+    "nothing at the left": curve(RIGHT),
+    "nothing at the right": curve(LEFT),
+    "a gap": curve(LEFT, ball(depth=2, index=3)),
+    "a ball twice": curve(LEFT, LEFT, RIGHT),
+    "balls that overlap": curve(ball(), RIGHT),
+    "balls in another order": curve(RIGHT, LEFT),
+    "a ball too deep": curve(ball(depth=200)),
+    "rewards that are none": curve(ball(), rewards=math.nan),
+    "rewards below none": curve(ball(), rewards=-1.0),
+    "a mean that is none": curve(ball(mean=math.nan)),
+    "a bound that is none": curve(ball(ucb=math.inf)),
+    "a count below none": curve(ball(count_left=-1.0)),
+    "nothing unknown": curve(ball(variance=0.0)),
+}
+
+
 FORGED: dict[str, Callable[[bytes], bytes]] = {
     "sums too short": own(sums=b"abc"),
     "sums that are none": own(sums=NAN * 3),
@@ -156,6 +195,18 @@ def test_a_forged_file_is_refused_and_leaves_nothing(
     file = export(service, name)
     before = content_of(raw).keys()
     assert_problem(import_(service, "copy", FORGED[case](file)), 422)
+    assert content_of(raw).keys() == before
+
+
+@pytest.mark.parametrize("case", FORGED_CURVES)
+def test_a_forged_curve_is_refused_and_leaves_nothing(
+    service: Service, raw: "redis.Redis", case: str
+) -> None:
+    name = new_name()
+    assert call(service, "PUT", f"/tenants/{name}", ADAPTIVE).status_code == 201
+    file = export(service, name)
+    before = content_of(raw).keys()
+    assert_problem(import_(service, "copy", FORGED_CURVES[case](file)), 422, "curve:1")
     assert content_of(raw).keys() == before
 
 
