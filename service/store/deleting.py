@@ -11,8 +11,7 @@ from service.store.connection import Connection
 
 async def delete(connection: Connection, name: str, *, incarnation: str) -> None:
     """Deletes the tenant; when this returns, its memory is given back too."""
-    async with connection.in_time():
-        await connection.client.sadd(keys.DELETIONS, f"{name} {incarnation}")
+    await connection.step("condemn", keys.DELETIONS, name, incarnation)
     status, *_ = await connection.step("delete", keys.tenant(name), incarnation)
     await _finish(connection, name, incarnation)
     if status == "gone":

@@ -28,6 +28,7 @@ STEPS = (
     "change_arm",
     "claim",
     "close",
+    "condemn",
     "create",
     "delete",
     "forget",
@@ -47,7 +48,8 @@ _INCLUDE = "-- include:"
 # a step for tenants of any preset includes these by name, and gets those of the tenant.
 RULES = ("zooming", "adaptive")
 # What a full server may still be asked for: to tell how it is, and to give memory back.
-_FLAGS = {"stats": "no-writes"} | dict.fromkeys(("delete", "sweep", "forget", "thaw"), "allow-oom")
+_GIVES_BACK = ("condemn", "delete", "sweep", "forget", "thaw")
+_FLAGS = {"stats": "no-writes"} | dict.fromkeys(_GIVES_BACK, "allow-oom")
 _PREFIX = "zooming_"
 _MISSING = "Function not found"
 

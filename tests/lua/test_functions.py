@@ -7,7 +7,6 @@ import pytest
 
 from service.errors import StoreUnavailable
 from service.store import steps
-from service.store.keys import DELETIONS
 from tests.support.engine import engine
 
 BODY: dict[str, Any] = {"arms": 3, "noise": 0.1}
@@ -59,14 +58,13 @@ def test_steps_of_both_rules_are_kept_once_where_they_are_the_same() -> None:
 
 
 def test_a_full_store_tells_how_it_is_and_gives_memory_back(store_url: str, raw: Any) -> None:
-    """A deletion that has begun is finished, though no decision is taken and no step loaded."""
+    """A tenant is deleted, though no decision is taken and no step loaded."""
 
     async def run() -> None:
         async with engine(store_url, BODY) as made:
             await made.store.install()
             await made.reward((await made.select(0.5)).decision_id, 1.0)
             raw.function_load(library(OLD), replace=True)
-            raw.sadd(DELETIONS, f"{made.tenant.name} {made.tenant.incarnation}")
             raw.config_set("maxmemory", 1)
             with pytest.raises(StoreUnavailable, match="maxmemory"):
                 await made.select(0.5)
@@ -76,9 +74,7 @@ def test_a_full_store_tells_how_it_is_and_gives_memory_back(store_url: str, raw:
             await made.store.install()
             assert steps.function_of("adopt").name not in names(raw)
             assert OLD in names(raw), "what is there may be all that another version has"
-            delete = steps.function_of("delete").name
-            raw.fcall(delete, 1, made.tenant.key, made.tenant.incarnation)
-            await made.store.directory.finish_deletions()
+            await made.store.directory.delete(made.tenant.name, incarnation=made.tenant.incarnation)
 
     try:
         asyncio.run(run())
