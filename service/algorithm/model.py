@@ -41,8 +41,9 @@ FLATTEST, MOST_BENT = 1 / 64, 2.0
 BENT_SHARE, BENT_POWER = 0.25, 0.2
 # Fewer arms than a crowd are each best in a wider range, where a bend matters less: the share is
 # larger by this power of how few they are. But none of them has others about as good, and must not
-# be given up by a curve that is taken to be flatter than this.
-CROWD, FEW_POWER, FLATTEST_OF_FEW = 50, 0.8, 1 / 8
+# be given up by a curve that is taken to be flatter than this, before there were so many rewards.
+CROWD, FEW_POWER = 50, 0.8
+FLATTEST_OF_FEW, FEW_REWARDS = 1 / 8, 4000
 # How many times more or less it has to be, and how much is taken to be known from the start.
 BENT_MARGIN, BENT_KNOWN = 1.2, 10.0
 # Where the steepest there may be still bend by this share, L is too small.
@@ -196,7 +197,9 @@ class Model:
         if self.cursor < curves:
             return
         few = max(CROWD / (arms * math.sqrt(max(self.shown_lipschitz, 1.0))), 1.0)
-        flattest = FLATTEST_OF_FEW if few > 1 else FLATTEST
+        flattest = FLATTEST
+        if few > 1:
+            flattest = max(FLATTEST, FLATTEST_OF_FEW * min(FEW_REWARDS / max(self.rewards, 1), 1.0))
         usual = BENT_SHARE * math.pow(few, FEW_POWER) * math.pow(self.steepness, -BENT_POWER)
         share = (BENT_KNOWN * usual + self.bend_squares) / (BENT_KNOWN + self.bends_known)
         if share < usual / BENT_MARGIN and self.steepness > flattest:

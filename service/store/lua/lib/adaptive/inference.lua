@@ -10,7 +10,8 @@ local LEAST_EXPECTED = 0.05
 local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
 local FLATTEST, MOST_BENT = 1 / 64, 2.0
 local BENT_SHARE, BENT_POWER, BENT_MARGIN, BENT_KNOWN = 0.25, 0.2, 1.2, 10.0
-local CROWD, FEW_POWER, FLATTEST_OF_FEW = model.CROWD, 0.8, 1 / 8
+local CROWD, FEW_POWER = model.CROWD, 0.8
+local FLATTEST_OF_FEW, FEW_REWARDS = 1 / 8, 4000
 local TOO_BENT = 0.45
 local STEP = math.sqrt(2)
 
@@ -96,7 +97,11 @@ function inference.learn_steepness(t, m, c, square, known)
     return
   end
   local few = math.max(CROWD / (t.arms * math.sqrt(math.max(m.shown_lipschitz, 1))), 1)
-  local flattest = few > 1 and FLATTEST_OF_FEW or FLATTEST
+  local flattest = FLATTEST
+  if few > 1 then
+    local rewards = math.max(m.rewards, 1)
+    flattest = math.max(FLATTEST, FLATTEST_OF_FEW * math.min(FEW_REWARDS / rewards, 1))
+  end
   local usual = BENT_SHARE * few ^ FEW_POWER * m.steepness ^ -BENT_POWER
   local share = (BENT_KNOWN * usual + m.bend_squares) / (BENT_KNOWN + m.bends_known)
   if share < usual / BENT_MARGIN and m.steepness > flattest then
