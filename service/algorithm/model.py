@@ -199,7 +199,8 @@ class Model:
         few = max(CROWD / (arms * math.sqrt(max(self.shown_lipschitz, 1.0))), 1.0)
         flattest = FLATTEST
         if few > 1:
-            flattest = max(FLATTEST, FLATTEST_OF_FEW * min(FEW_REWARDS / max(self.rewards, 1), 1.0))
+            rewards = max(self.rewards, FEW_REWARDS)
+            flattest = max(FLATTEST, FLATTEST_OF_FEW * FEW_REWARDS / rewards)
         usual = BENT_SHARE * math.pow(few, FEW_POWER) * math.pow(self.steepness, -BENT_POWER)
         share = (BENT_KNOWN * usual + self.bend_squares) / (BENT_KNOWN + self.bends_known)
         if share < usual / BENT_MARGIN and self.steepness > flattest:

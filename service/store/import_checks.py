@@ -2,7 +2,8 @@
 
 What follows from the tenant's document and catalogue is computed anew. Everything else in the
 tenant's own hash is a counter or a packed record, and must have its type, its length and a sane
-range; an unknown field is refused. So no file makes a tenant that others have to suffer from.
+range; an unknown field is refused. A curve must be one, of an arm that the tenant has. So no file
+makes a tenant that others have to suffer from.
 """
 
 import json
@@ -10,7 +11,6 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import Any
 
 from service.algorithm import AdaptiveConfig
@@ -29,7 +29,7 @@ CheckSettings = Callable[[Mapping[str, Any]], None]
 
 MOST_ARMS = 100_000
 DEEPEST = 30
-_MOST_BALLS = 1 << 32
+_MOST_IDS = 1 << 32
 # Children that were staged and given up leave ids that nobody has. A deletion looks for them.
 _MOST_UNUSED_BALLS = 1 << 20
 _LONGEST_NAME = 128
@@ -71,11 +71,11 @@ class Gathered:
         self.catalogue: dict[bytes, bytes] = {}
         self.states = b""
         self.balls = 0
-        self._last_arm = -1
+        self._last_arms: dict[str, int] = {}
 
     def take(self, portion: Portion) -> None:
         """Looks at a portion on its way."""
-        kind = portion.key.partition(":")[0]
+        kind, _, part = portion.key.partition(":")
         if portion.type != _TYPES[kind]:
             raise _bad(portion.key, f"there is a {portion.type}")
         match kind:
@@ -94,6 +94,7 @@ class Gathered:
                 self.balls += len(portion.items)
             case "curve":
                 try:
+                    self._note_arm(kind, part.encode())
                     _require_curve(portion)
                 except (ValueError, struct.error) as error:
                     raise _bad(portion.key, "there is no curve as a tenant has it") from error
@@ -101,10 +102,15 @@ class Gathered:
                 if not all(_NUMBER.fullmatch(slot) for slot, _ in portion.items):
                     raise _bad("slots", "there is one without a number")
 
-    def require_arms_of_log(self, tenant: Tenant) -> None:
-        """The log names no other arms than the tenant has."""
-        if self._last_arm >= len(tenant.arm_names):
-            raise _bad("log", "there is an arm that the tenant has not")
+    def require_arms_of(self, tenant: Tenant) -> None:
+        """The log and the curves are of no other arms than the tenant has."""
+        for what, arm in self._last_arms.items():
+            if arm >= len(tenant.arm_names):
+                raise _bad(what, "there is an arm that the tenant has not")
+
+    def _note_arm(self, what: str, arm: bytes) -> None:
+        number = _integer(arm, least=0, most=MOST_ARMS)
+        self._last_arms[what] = max(self._last_arms.get(what, 0), number)
 
     def _take_event(self, event: Mapping[bytes, bytes]) -> None:
         try:
@@ -112,17 +118,16 @@ class Gathered:
             of_decision = event[b"event"] in _DECISION_EVENTS
             _require(event.keys() == (_DECISION_FIELDS if of_decision else _ARM_FIELDS))
             _require(0 <= float(event[b"at"]) < _LAST_MS)
-            arm = _integer(event[b"arm"], least=0, most=MOST_ARMS)
+            self._note_arm("log", event[b"arm"])
             if of_decision:
                 event[b"id"].decode()
-                _integer(event[b"ball"], least=0, most=_MOST_BALLS)
+                _integer(event[b"ball"], least=0, most=_MOST_IDS)
                 _require(event[b"phase"] in (b"1", b"2") and event[b"holdout"] in (b"0", b"1"))
                 numbers = [event[name] for name in _NUMBERS_OF_AN_EVENT]
                 numbers += [event[b"reward"]] if event[b"reward"] else []
                 _require(all(math.isfinite(float(number)) for number in numbers))
         except (ValueError, LookupError) as error:
             raise _bad("log", "there is not what an export has there") from error
-        self._last_arm = max(self._last_arm, arm)
 
 
 def tenant_of(
@@ -170,7 +175,7 @@ def tenant_of(
         _require(len(tenant.arms) == standing)
     except ValueError as error:
         raise _bad("catalogue", "there is not what an export has there") from error
-    gathered.require_arms_of_log(tenant)
+    gathered.require_arms_of(tenant)
     return tenant, _own_fields(tenant, own, gathered)
 
 
@@ -207,7 +212,7 @@ def _check(field: str, value: bytes, tenant: Tenant, gathered: Gathered) -> None
         case "depth":
             _integer(value, least=0, most=DEEPEST)
         case "next_ball":
-            next_ball = _integer(value, least=1, most=_MOST_BALLS - 1)
+            next_ball = _integer(value, least=1, most=_MOST_IDS - 1)
             is_adaptive = isinstance(tenant.config, AdaptiveConfig)
             _require(is_adaptive or next_ball <= gathered.balls + _MOST_UNUSED_BALLS)
         case "sums":
@@ -246,17 +251,18 @@ def _require_model(model: ModelRecord, *, arms: int) -> None:
 
 def _require_curve(portion: Portion) -> None:
     """Its balls lie side by side from 0 to 1, no more of them than a step ever goes through."""
-    _require(portion.at == 0)
-    curve = CurveRecord.unpack(portion.items[0][0])
+    packed = portion.items[0][0]
+    most = CurveRecord.HEAD.size + MOST_BALLS * CurveBall.LAYOUT.size
+    _require(portion.at == 0 and len(packed) <= most)
+    curve = CurveRecord.unpack(packed)
     balls = curve.balls
-    _require(1 <= len(balls) <= MOST_BALLS)
     counted, bends = (curve.rewards, curve.news, curve.drift), (curve.bend_square, curve.bend_known)
     _require(all(map(math.isfinite, (*counted, *bends))))
     _require(min(counted) >= 0 and min(bends) > -1)
     for ball in balls:
         _require_ball(ball)
-    ends = [0.0, *(end for ball in balls for end in (ball.interval.start, ball.interval.end)), 1.0]
-    _require(all(end == start for end, start in list(pairwise(ends))[::2]))
+    intervals = [ball.interval for ball in balls]
+    _require([0.0, *(each.end for each in intervals)] == [*(each.start for each in intervals), 1.0])
 
 
 def _require_ball(ball: CurveBall) -> None:

@@ -96,12 +96,17 @@ def ball(**forged: float) -> bytes:
     return CurveBall.LAYOUT.pack(*(known | forged).values())
 
 
+def packed_curve(*balls: bytes, rewards: float = 0.0) -> bytes:
+    """A curve of these balls."""
+    return b"".join((CurveRecord.HEAD.pack(0, rewards, 0.0, 0.0, 0.0, 0.0), *balls))
+
+
 def curve(*balls: bytes, rewards: float = 0.0) -> Callable[[bytes], bytes]:
     """Adds the curve of an arm that had none."""
-    head = CurveRecord.HEAD.pack(0, rewards, 0.0, 0.0, 0.0, 0.0)
-    return more(line("curve:1", "string", [b"".join((head, *balls))]))
+    return more(line("curve:1", "string", [packed_curve(*balls, rewards=rewards)]))
 
 
+WHOLE = packed_curve(ball())
 LEFT, RIGHT = ball(depth=1), ball(depth=1, index=1)
 # Tenants that no step could serve, or only by keeping all others waiting.
 FORGED_CURVES: dict[str, Callable[[bytes], bytes]] = {
@@ -116,13 +121,17 @@ FORGED_CURVES: dict[str, Callable[[bytes], bytes]] = {
     "a ball twice": curve(LEFT, LEFT, RIGHT),
     "balls that overlap": curve(ball(), RIGHT),
     "balls in another order": curve(RIGHT, LEFT),
-    "a ball too deep": curve(ball(depth=200)),
+    "balls too deep": curve(
+        ball(depth=31), *(ball(depth=depth, index=1) for depth in range(31, 0, -1))
+    ),
     "rewards that are none": curve(ball(), rewards=math.nan),
     "rewards below none": curve(ball(), rewards=-1.0),
     "a mean that is none": curve(ball(mean=math.nan)),
     "a bound that is none": curve(ball(ucb=math.inf)),
     "a count below none": curve(ball(count_left=-1.0)),
     "nothing unknown": curve(ball(variance=0.0)),
+    "an unknown arm": more(line("curve:2", "string", [WHOLE])),
+    "an arm that is none": more(line("curve:x", "string", [WHOLE])),
 }
 
 
@@ -206,7 +215,7 @@ def test_a_forged_curve_is_refused_and_leaves_nothing(
     assert call(service, "PUT", f"/tenants/{name}", ADAPTIVE).status_code == 201
     file = export(service, name)
     before = content_of(raw).keys()
-    assert_problem(import_(service, "copy", FORGED_CURVES[case](file)), 422, "curve:1")
+    assert_problem(import_(service, "copy", FORGED_CURVES[case](file)), 422, "curve")
     assert content_of(raw).keys() == before
 
 

@@ -96,7 +96,7 @@ def test_a_longer_play_of_steep_curves(store_url: str) -> None:
 
     chance = random.Random(0)
     plays = [chance.random() for _ in range(1500)]
-    body = {"arms": 3, "noise": 0.15}
+    body = {"arms": 20, "noise": 0.15}
     learner = asyncio.run(check_play(store_url, body, plays, chance, "late", steep))
     assert learner.model.shown_lipschitz > 1
 

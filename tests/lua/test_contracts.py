@@ -149,7 +149,7 @@ def _touched_kinds(monitor: Any) -> dict[str, set[str]]:
         if "end of the watch" in command:
             return touched
         if line["client_type"] == "lua":
-            # The tenant's hash and the list of tenants are declared, in KEYS.
+            # The tenant's hash and the lists of tenants and deletions are declared, in KEYS.
             kinds = re.findall(r"zooming:\{[^}]+\}:\w+:(\w+)", command)
             touched[step].update(kinds)
         elif called := re.match(r"FCALL zooming_(\w+)_[0-9a-f]{16} ", command):

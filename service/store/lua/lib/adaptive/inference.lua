@@ -99,8 +99,8 @@ function inference.learn_steepness(t, m, c, square, known)
   local few = math.max(CROWD / (t.arms * math.sqrt(math.max(m.shown_lipschitz, 1))), 1)
   local flattest = FLATTEST
   if few > 1 then
-    local rewards = math.max(m.rewards, 1)
-    flattest = math.max(FLATTEST, FLATTEST_OF_FEW * math.min(FEW_REWARDS / rewards, 1))
+    local rewards = math.max(m.rewards, FEW_REWARDS)
+    flattest = math.max(FLATTEST, FLATTEST_OF_FEW * FEW_REWARDS / rewards)
   end
   local usual = BENT_SHARE * few ^ FEW_POWER * m.steepness ^ -BENT_POWER
   local share = (BENT_KNOWN * usual + m.bend_squares) / (BENT_KNOWN + m.bends_known)
