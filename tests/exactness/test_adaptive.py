@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from service.algorithm import AdaptiveLearner
 from service.algorithm.curve import Curve
+from service.algorithm.model import FEW_REWARDS, FLATTEST_OF_FEW
 from service.store import ModelRecord, Store, keys
 from service.store.records import CurveRecord
 from tests.support import plays as drawn
@@ -86,6 +87,19 @@ def test_a_longer_play_through_many_steps(store_url: str, noise: object) -> None
     )
     assert learner.model.step >= 4
     assert learner.splits >= 100
+
+
+def test_a_longer_play_of_few_flat_arms(store_url: str) -> None:
+    """They may be taken for flat only after some thousand rewards."""
+
+    def flat(chance: random.Random, _: float) -> float:
+        return chance.gauss(0.5, 0.1)
+
+    chance = random.Random(0)
+    plays = [chance.random() for _ in range(FEW_REWARDS + 500)]
+    body = {"arms": 3, "noise": 0.1}
+    learner = asyncio.run(check_play(store_url, body, plays, chance, "late", flat))
+    assert learner.model.steepness < FLATTEST_OF_FEW
 
 
 def test_a_longer_play_of_steep_curves(store_url: str) -> None:
