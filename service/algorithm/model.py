@@ -203,19 +203,13 @@ class Model:
             flattest = max(FLATTEST, FLATTEST_OF_FEW * FEW_REWARDS / rewards)
         usual = BENT_SHARE * math.pow(few, FEW_POWER) * math.pow(self.steepness, -BENT_POWER)
         share = (BENT_KNOWN * usual + self.bend_squares) / (BENT_KNOWN + self.bends_known)
-        # Of what would be expected of the steepest. Few arms are not taken for so steep, and of few
-        # it takes long until much is known: rather too large an L than arms that are given up.
-        share_of_most = share * self.steepness / MOST_BENT
-        too_bent = share_of_most > TOO_BENT and self.cursor >= arms_ever and self._bends_tell_slopes
-        if too_bent and few > 1:
-            self._take_steeper_than(self.shown_lipschitz)
-        elif share < usual / BENT_MARGIN and self.steepness > flattest:
+        if share < usual / BENT_MARGIN and self.steepness > flattest:
             self.steepness /= 2
             self._begin_step()
         elif share > usual * BENT_MARGIN and self.steepness < MOST_BENT:
             self.steepness *= 2
             self._begin_step()
-        elif too_bent and self.steepness == MOST_BENT:
+        elif share > TOO_BENT and self.cursor >= arms_ever and self._bends_tell_slopes:
             self._take_steeper_than(self.shown_lipschitz)
 
     def forget_bends(self, bends: Bends) -> None:
@@ -234,11 +228,12 @@ class Model:
     def _bends_tell_slopes(self) -> bool:
         """Whether L is learned from bends: in noise, which hides it from single balls.
 
-        Without noise curves bend more than they are taken to, however steep. Rewards of 0 or 1
-        whose noise is learned, too, are taken for less noisy than they are.
+        Only where curves are taken to be as steep as they may be. Without noise they bend more than
+        they are taken to, however steep. Rewards of 0 or 1 whose noise is learned, too, are taken
+        for less noisy than they are.
         """
         noise_is_known = self.config.noise is not None or not self.binary
-        return self._hides_slopes and noise_is_known and self.shown_lipschitz < STEEPEST
+        return self.steepness == MOST_BENT and self._hides_slopes and noise_is_known
 
     @property
     def _hides_slopes(self) -> bool:

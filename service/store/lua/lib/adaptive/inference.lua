@@ -84,7 +84,7 @@ end
 -- Whether L is learned from bends, too: where noise hides it, if that is known.
 local function bends_tell_slopes(t, m)
   local noise_is_known = m.noise_is_told or not m.binary
-  return model.hides_slopes(t, m) and noise_is_known and m.shown_lipschitz < STEEPEST
+  return m.steepness == MOST_BENT and model.hides_slopes(t, m) and noise_is_known
 end
 
 -- From what a curve was known to bend, and is now; once as many have been scored as are, and for L
@@ -104,17 +104,13 @@ function inference.learn_steepness(t, m, c, square, known)
   end
   local usual = BENT_SHARE * few ^ FEW_POWER * m.steepness ^ -BENT_POWER
   local share = (BENT_KNOWN * usual + m.bend_squares) / (BENT_KNOWN + m.bends_known)
-  local share_of_most = share * m.steepness / MOST_BENT
-  local too_bent = share_of_most > TOO_BENT and m.cursor >= t.arms_ever and bends_tell_slopes(t, m)
-  if too_bent and few > 1 then
-    take_steeper_than(t, m, m.shown_lipschitz)
-  elseif share < usual / BENT_MARGIN and m.steepness > flattest then
+  if share < usual / BENT_MARGIN and m.steepness > flattest then
     m.steepness = m.steepness / 2
     model.begin_step(m)
   elseif share > usual * BENT_MARGIN and m.steepness < MOST_BENT then
     m.steepness = m.steepness * 2
     model.begin_step(m)
-  elseif too_bent and m.steepness == MOST_BENT then
+  elseif share > TOO_BENT and m.cursor >= t.arms_ever and bends_tell_slopes(t, m) then
     take_steeper_than(t, m, m.shown_lipschitz)
   end
 end
