@@ -27,11 +27,12 @@ from service.api.decision_schemas import (
     SelectRequest,
 )
 from service.api.problems import problem_of, responses
+from service.api.short_way import ShortWay
 from service.api.wanted import Asked, all_asked
 from service.errors import Conflict, Invalid, Late, Refusal, UnknownDecision
 from service.store import Tenant, Wanted, new_attempt, new_decision_id
 
-router = APIRouter(tags=["decisions"])
+router = APIRouter(tags=["decisions"], route_class=ShortWay)
 
 
 @router.post(

@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import BlockingConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import RedisError, ResponseError
 
 from service.errors import StoreUnavailable, StoreUnsuitable
 from service.store import steps
+from service.store.client import FunctionClient
 
 TIME_LIMIT_SECONDS = 3.0
 _SOCKET_SECONDS = 2.0
@@ -53,7 +54,7 @@ class Connection:
     def __init__(self, url: str, *, observer: Observer | None = None) -> None:
         self._observer = observer
         # Any: the library's types do not know that replies are bytes unless decoding is asked for.
-        self.client: Any = Redis.from_pool(
+        self.client: Any = FunctionClient.from_pool(
             BlockingConnectionPool.from_url(
                 url,
                 max_connections=_CONNECTIONS,
