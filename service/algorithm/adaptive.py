@@ -280,7 +280,7 @@ class AdaptiveLearner:
         the more that are about as good.
         """
         arms = self.catalogue.arms
-        nearby = NEARBY / max(self.model.shown_lipschitz, 1.0)
+        nearby = NEARBY / max(self.model.lipschitz, 1.0)
         reach = min(nearby + math.sqrt(variance) / self.model.lipschitz, 1.0)
         trials = self.model.horizon * reach / (arms * math.sqrt(arms / CROWD))
         return max(math.log(1 + variance / noise * trials), LEAST_AT_STAKE)
@@ -311,8 +311,8 @@ class AdaptiveLearner:
         return estimate(
             balls,
             noise=model.noise,
-            lipschitz=model.shown_lipschitz,
-            steepness=model.steepness,
+            lipschitz=model.lipschitz,
+            steepness=model.slope_scale,
             scale=model.scale,
         )
 

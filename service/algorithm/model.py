@@ -46,6 +46,9 @@ CROWD, FEW_POWER = 50, 0.8
 FLATTEST_OF_FEW, FEW_REWARDS = 1 / 8, 4000
 # How many times more or less it has to be, and how much is taken to be known from the start.
 BENT_MARGIN, BENT_KNOWN = 1.2, 10.0
+# There are so many times as many rewards before the next step: where neither of two values fits,
+# it would go to and fro with every few rewards, and all curves would be scored again each time.
+BENT_PAUSE = 1.1
 # Where the steepest there may be still bend by this share, L is too small.
 TOO_BENT = 0.45
 # Values that move all bounds move in steps of at least this factor.
@@ -75,6 +78,7 @@ class Model:
     squares: float = 0.0
     binary: bool = True
     steepness: float = 1.0
+    bent_at: int = 0  # the rewards when the steepness moved
     bend_squares: float = 0.0
     bends_known: float = 0.0
 
@@ -93,6 +97,17 @@ class Model:
     def to_come(self) -> float:
         """The trials that may still come."""
         return self.horizon - self.rewards
+
+    @property
+    def slope_scale(self) -> float:
+        """How many times the usual variance a slope has beforehand.
+
+        Where the noise is not known, an L that was taken by caution makes slopes no larger.
+        """
+        if self._noise_is_known:
+            return self.steepness
+        shown = self.shown_lipschitz / self.lipschitz
+        return self.steepness * shown * shown
 
     @property
     def scale(self) -> float:
@@ -183,7 +198,7 @@ class Model:
         )
         at_least = ball.mean - unsure * math.sqrt(ball.variance)
         if at_least > limit + RISE * self.lipschitz * ball.width:
-            self._take_steeper_than(self.lipschitz)
+            self._take_steeper()
 
     def learn_steepness(
         self, before: Bends, now: Bends, *, curves: int, arms: int, arms_ever: int
@@ -194,9 +209,9 @@ class Model:
         """
         self.bend_squares += now.square - before.square
         self.bends_known += now.known - before.known
-        if self.cursor < curves:
+        if self.cursor < curves or self.rewards < BENT_PAUSE * self.bent_at:
             return
-        few = max(CROWD / (arms * math.sqrt(max(self.shown_lipschitz, 1.0))), 1.0)
+        few = max(CROWD / (arms * math.sqrt(max(self.lipschitz, 1.0))), 1.0)
         flattest = FLATTEST
         if few > 1:
             rewards = max(self.rewards, FEW_REWARDS)
@@ -204,13 +219,11 @@ class Model:
         usual = BENT_SHARE * math.pow(few, FEW_POWER) * math.pow(self.steepness, -BENT_POWER)
         share = (BENT_KNOWN * usual + self.bend_squares) / (BENT_KNOWN + self.bends_known)
         if share < usual / BENT_MARGIN and self.steepness > flattest:
-            self.steepness /= 2
-            self._begin_step()
+            self._bend(self.steepness / 2)
         elif share > usual * BENT_MARGIN and self.steepness < MOST_BENT:
-            self.steepness *= 2
-            self._begin_step()
+            self._bend(self.steepness * 2)
         elif share > TOO_BENT and self.cursor >= arms_ever and self._bends_tell_slopes:
-            self._take_steeper_than(self.shown_lipschitz)
+            self._take_steeper()
 
     def forget_bends(self, bends: Bends) -> None:
         """Those of a curve that is gone."""
@@ -229,19 +242,27 @@ class Model:
         """Whether L is learned from bends: in noise, which hides it from single balls.
 
         Only where curves are taken to be as steep as they may be. Without noise they bend more than
-        they are taken to, however steep. Rewards of 0 or 1 whose noise is learned, too, are taken
-        for less noisy than they are.
+        they are taken to, however steep.
         """
-        noise_is_known = self.config.noise is not None or not self.binary
-        return self.steepness == MOST_BENT and self._hides_slopes and noise_is_known
+        return self.steepness == MOST_BENT and self._hides_slopes and self._noise_is_known
+
+    @property
+    def _noise_is_known(self) -> bool:
+        """Rewards of 0 or 1 whose noise is learned are taken for less noisy than they are."""
+        return self.config.noise is not None or not self.binary
 
     @property
     def _hides_slopes(self) -> bool:
         """Whether L is to be learned, and rewards are too loud to show it."""
         return self.config.lipschitz is None and self.variance > LOUD
 
-    def _take_steeper_than(self, lipschitz: float) -> None:
-        steeper = min(lipschitz * STEP, STEEPEST)
+    def _bend(self, steepness: float) -> None:
+        self.steepness = steepness
+        self.bent_at = self.rewards
+        self._begin_step()
+
+    def _take_steeper(self) -> None:
+        steeper = min(self.lipschitz * STEP, STEEPEST)
         if steeper > self.shown_lipschitz:
             self.shown_lipschitz = steeper
             self._take_lipschitz()

@@ -239,6 +239,7 @@ def _require_model(model: ModelRecord, *, arms: int) -> None:
         model.loudest,
         model.evidence,
         model.squares,
+        model.bent_at,
         model.bend_squares,
         model.bends_known,
     )

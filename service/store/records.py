@@ -36,7 +36,7 @@ class Packed:
 class ModelRecord(Packed):
     """What a tenant of the preset `adaptive` has learned beyond single arms."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<?IIIIIdddddddddddd")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<?IIIIIddddddddddddd")
 
     binary: bool = True
     step: int = 0
@@ -54,6 +54,7 @@ class ModelRecord(Packed):
     evidence: float = 0.0
     squares: float = 0.0
     steepness: float = 1.0
+    bent_at: float = 0.0
     bend_squares: float = 0.0
     bends_known: float = 0.0
 

@@ -34,6 +34,7 @@ LEARNED = (
     "shown_lipschitz",
     "horizon",
     "steepness",
+    "bent_at",
     "bend_squares",
     "bends_known",
 )

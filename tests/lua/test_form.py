@@ -8,7 +8,7 @@ from service.store.fields import FORM
 from tests.lua.test_contracts import LIBRARIES, LUA
 
 # By the form, a digest of all layouts that steps write, and of the kinds of keys.
-LAYOUTS = {8: "c50ec4b410ffc2016fa3d41985a8d81e5786fa50"}
+LAYOUTS = {9: "c27544caf891ba254a42cab865e8815eb2e371f7"}
 
 
 def layouts() -> set[str]:

@@ -140,13 +140,43 @@ def test_what_a_retired_arm_has_told_of_bends_goes_with_it() -> None:
 
 def test_rewards_of_0_or_1_with_noise_to_learn_tell_no_slope() -> None:
     """They are taken for less noisy than they are, and curves for more bent."""
-    for noise, shown in (("auto", 1.0), (0.5, math.sqrt(2))):
+    for noise, shown in (("auto", 1.0), (0.5, CAUTIOUS * math.sqrt(2))):
         model = learner(noise=noise).model
         model.variance, model.loudest, model.steepness = 0.2, 0.2, MOST_BENT
         model.learn_steepness(
             Bends(), Bends(square=300.0, known=300.0), curves=0, arms=50, arms_ever=0
         )
         assert model.shown_lipschitz == shown
+
+
+def test_caution_makes_slopes_no_larger_where_the_noise_is_not_known() -> None:
+    """That of rewards of 0 or 1 is not, while it is learned; they are taken for too bent anyway."""
+    model = learner(arms=3).model
+    ball = Ball(1, Interval(0, 0), arm=0, mean=0.5, counts=[5.0, 5.0], totals=[5.0, 5.0])
+    for _ in range(100):
+        model.learn_noise(ball, 0.0, weight=1.0)
+    assert model.lipschitz == CAUTIOUS
+    assert model.slope_scale == pytest.approx(model.steepness / CAUTIOUS**2)
+    model.count(0.5, is_first=False)
+    assert model.slope_scale == model.steepness
+
+
+def test_the_steepness_goes_to_and_fro_no_faster_than_rewards_come() -> None:
+    """Each move has all curves scored again."""
+    model = learner(arms=50, noise=0.1, lipschitz=1.0).model
+    flat, bent = Bends(square=0.0, known=300.0), Bends(square=300.0, known=300.0)
+    seen = []
+    for rewards, before, now in (
+        (1000, Bends(), flat),
+        (1001, flat, bent),
+        (1101, bent, bent),
+        (1102, bent, flat),
+    ):
+        model.rewards = rewards
+        model.learn_steepness(before, now, curves=0, arms=50, arms_ever=50)
+        seen.append(model.steepness)
+    assert seen == [0.5, 0.5, 1.0, 1.0]
+    assert model.step == 2
 
 
 def test_a_slope_that_is_told_stays() -> None:

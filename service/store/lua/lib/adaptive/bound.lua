@@ -12,7 +12,7 @@ local abs, log, max, min, sqrt = math.abs, math.log, math.max, math.min, math.sq
 function bound.ucb_by(t, m)
   local answered = (m.rewards + TRUSTED) / (t.trials + TRUSTED)
   local lipschitz, horizon, confidence = m.lipschitz, m.horizon, t.confidence
-  local nearby = NEARBY / max(m.shown_lipschitz, 1)
+  local nearby = NEARBY / max(lipschitz, 1)
   local shared_by = t.arms * sqrt(t.arms / CROWD)
   return function(mean, variance, flying, noise)
     variance = variance / (1 + answered * flying * variance / noise)

@@ -10,6 +10,7 @@ local LEAST_EXPECTED = 0.05
 local SURELY, RISE, STEEPEST = 2.0, 2.0, 16.0
 local FLATTEST, MOST_BENT = 1 / 64, 2.0
 local BENT_SHARE, BENT_POWER, BENT_MARGIN, BENT_KNOWN = 0.25, 0.2, 1.2, 10.0
+local BENT_PAUSE = 1.1
 local CROWD, FEW_POWER = model.CROWD, 0.8
 local FLATTEST_OF_FEW, FEW_REWARDS = 1 / 8, 4000
 local TOO_BENT = 0.45
@@ -50,8 +51,8 @@ local function mean_and_deviation(c, place)
   return curve.get(c, place, curve.MEAN), math.sqrt(curve.get(c, place, curve.VARIANCE))
 end
 
-local function take_steeper_than(t, m, lipschitz)
-  local steeper = math.min(lipschitz * STEP, STEEPEST)
+local function take_steeper(t, m)
+  local steeper = math.min(m.lipschitz * STEP, STEEPEST)
   if steeper > m.shown_lipschitz then
     m.shown_lipschitz = steeper
     model.take_lipschitz(t, m)
@@ -77,14 +78,19 @@ function inference.learn_slope(t, m, c, place)
   local mean, deviation = mean_and_deviation(c, place)
   local at_least = mean - unsure * deviation
   if at_least > limit + RISE * m.lipschitz * curve.width(c, place) then
-    take_steeper_than(t, m, m.lipschitz)
+    take_steeper(t, m)
   end
 end
 
 -- Whether L is learned from bends, too: where noise hides it, if that is known.
 local function bends_tell_slopes(t, m)
-  local noise_is_known = m.noise_is_told or not m.binary
-  return m.steepness == MOST_BENT and model.hides_slopes(t, m) and noise_is_known
+  return m.steepness == MOST_BENT and model.hides_slopes(t, m) and model.noise_is_known(m)
+end
+
+local function bend(m, steepness)
+  m.steepness = steepness
+  m.bent_at = m.rewards
+  model.begin_step(m)
 end
 
 -- From what a curve was known to bend, and is now; once as many have been scored as are, and for L
@@ -93,10 +99,10 @@ function inference.learn_steepness(t, m, c, square, known)
   m.bend_squares = m.bend_squares + (square - c.bend_square)
   m.bends_known = m.bends_known + (known - c.bend_known)
   c.bend_square, c.bend_known = square, known
-  if m.cursor < m.tried then
+  if m.cursor < m.tried or m.rewards < BENT_PAUSE * m.bent_at then
     return
   end
-  local few = math.max(CROWD / (t.arms * math.sqrt(math.max(m.shown_lipschitz, 1))), 1)
+  local few = math.max(CROWD / (t.arms * math.sqrt(math.max(m.lipschitz, 1))), 1)
   local flattest = FLATTEST
   if few > 1 then
     local rewards = math.max(m.rewards, FEW_REWARDS)
@@ -105,13 +111,11 @@ function inference.learn_steepness(t, m, c, square, known)
   local usual = BENT_SHARE * few ^ FEW_POWER * m.steepness ^ -BENT_POWER
   local share = (BENT_KNOWN * usual + m.bend_squares) / (BENT_KNOWN + m.bends_known)
   if share < usual / BENT_MARGIN and m.steepness > flattest then
-    m.steepness = m.steepness / 2
-    model.begin_step(m)
+    bend(m, m.steepness / 2)
   elseif share > usual * BENT_MARGIN and m.steepness < MOST_BENT then
-    m.steepness = m.steepness * 2
-    model.begin_step(m)
+    bend(m, m.steepness * 2)
   elseif share > TOO_BENT and m.cursor >= t.arms_ever and bends_tell_slopes(t, m) then
-    take_steeper_than(t, m, m.shown_lipschitz)
+    take_steeper(t, m)
   end
 end
 

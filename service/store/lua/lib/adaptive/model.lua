@@ -4,7 +4,7 @@
 local model = { CROWD = 50 }
 
 local COUNTS, NUMBERS = "<BI4I4I4I4I4d", "<ddddd"
-local LEARNED = "<dddddd"
+local LEARNED = "<ddddddd"
 local LEAST_BINARY, FIRST_BINARY = 0.01, 0.005
 local LOUD, CAUTIOUS = 0.005, 2.0
 
@@ -15,7 +15,7 @@ function model.load(t)
     struct.unpack(COUNTS, t.model)
   m.total, m.first_rewards, m.variance, m.shown_lipschitz, m.horizon, rest =
     struct.unpack(NUMBERS, t.model, rest)
-  m.loudest, m.evidence, m.squares, m.steepness, m.bend_squares, m.bends_known =
+  m.loudest, m.evidence, m.squares, m.steepness, m.bent_at, m.bend_squares, m.bends_known =
     struct.unpack(LEARNED, t.model, rest)
   m.binary, m.noise_is_told = m.binary == 1, t.noise ~= "auto"
   model.take_lipschitz(t, m)
@@ -41,6 +41,7 @@ function model.save(t, m)
     m.evidence,
     m.squares,
     m.steepness,
+    m.bent_at,
     m.bend_squares,
     m.bends_known
   )
@@ -58,6 +59,21 @@ function model.take_lipschitz(t, m)
   if model.hides_slopes(t, m) then
     m.lipschitz = math.max(m.shown_lipschitz, CAUTIOUS)
   end
+end
+
+-- Rewards of 0 or 1 whose noise is learned are taken for less noisy than they are.
+function model.noise_is_known(m)
+  return m.noise_is_told or not m.binary
+end
+
+-- How many times the usual variance a slope has beforehand. Where the noise is not known, an L that
+-- was taken by caution makes slopes no larger.
+function model.slope_scale(m)
+  if model.noise_is_known(m) then
+    return m.steepness
+  end
+  local shown = m.shown_lipschitz / m.lipschitz
+  return m.steepness * shown * shown
 end
 
 -- All bounds have moved: the curves are scored again, some with each reward.

@@ -1,4 +1,4 @@
--- include: curve
+-- include: curve model
 -- What the rewards of a curve tell of its balls, as in algorithm/curve.py.
 local posterior = {}
 
@@ -23,8 +23,8 @@ function posterior.estimate(m, c, widths, centres, noises)
   local average = m.total / math.max(m.rewards, 1)
   local scale = math.max(average * average, 1)
   local prior = PRIOR_VARIANCE * scale
-  local steep = STEEPNESS * m.shown_lipschitz * STEEPNESS * m.shown_lipschitz * m.steepness
-  local persistence = PERSISTENCE / math.max(m.shown_lipschitz, 1)
+  local steep = STEEPNESS * m.lipschitz * STEEPNESS * m.lipschitz * model.slope_scale(m)
+  local persistence = PERSISTENCE / math.max(m.lipschitz, 1)
   local balls, values, at = c.balls, c.values, 0
   local seen_shared, lefts, gains, pushes = {}, {}, {}, {}
   local ways, ways_by_gap = {}, {} -- few gaps differ
