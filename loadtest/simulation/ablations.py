@@ -5,6 +5,7 @@ import math
 from service.algorithm import AdaptiveLearner
 from service.algorithm.config import AdaptiveConfig
 from service.algorithm.curve import NO_BENDS, Ball, Bends, Curve
+from service.algorithm.partition import Partition
 
 
 class NoSlopeLimit(AdaptiveLearner):
@@ -14,11 +15,17 @@ class NoSlopeLimit(AdaptiveLearner):
         return [self._ucb(ball) for ball in balls]
 
 
+class _Unbalanced(Partition):
+    def _balance(self, curve: Curve) -> None:
+        pass
+
+
 class NoBalance(AdaptiveLearner):
     """A wide ball may lie next to a narrow one."""
 
-    def _balance(self, curve: Curve) -> None:
-        pass
+    def __init__(self, config: AdaptiveConfig) -> None:
+        super().__init__(config)
+        self._partition = _Unbalanced(self.catalogue, self.model)
 
 
 class NoSharing(AdaptiveLearner):

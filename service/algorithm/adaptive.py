@@ -1,11 +1,13 @@
-"""The `adaptive` preset, whole, sequential and in memory.
+"""The `adaptive` preset, sequential and in memory: what is played, and what a reward changes.
 
 An arm that was tried has a *curve*: balls [interval] × {arm} that cover [0, 1] from left to right,
 narrow where the arm was played and wide elsewhere. All rewards of the arm speak for all its balls,
 each the less the further away it was earned.
-Arms not yet tried share the root ball, the only one that is ever flagged.
+Arms not yet tried share the root ball, the only one that is ever flagged. What rewards tell of a
+curve is in `curve.py`, what they tell of all curves in `model.py`, how balls are halved in
+`partition.py`.
 
-The engine on Redis computes the same numbers in the same order; the tests hold it to this file.
+The engine on Redis computes the same numbers in the same order; the tests hold it to these files.
 """
 
 import math
@@ -18,12 +20,9 @@ from service.algorithm.config import AdaptiveConfig
 from service.algorithm.curve import Ball, Bends, Curve, estimate
 from service.algorithm.intervals import Interval
 from service.algorithm.model import CROWD, Model
-from service.algorithm.standing import Standing, best
+from service.algorithm.partition import Partition
+from service.algorithm.standing import best
 
-# The balls of a curve: this bounds the memory of an arm and the work of a reward.
-MOST_BALLS = 64
-# Balls may be as deep as this at first, and one level deeper each time the arm's rewards double.
-FIRST_DEPTH = 6
 # An arm not yet tried is taken when so many times what it may bring is more than what it costs to
 # get to know it: what a look misses, once, and so often again where the noise is as large as what
 # is looked for.
@@ -80,12 +79,19 @@ class AdaptiveLearner:
         self.catalogue = Catalogue(config.arms)
         self.curves: dict[int, Curve] = {}  # of the arms tried
         self.untried = set(range(config.arms))  # and not paused
-        self.depth = 0
-        self.next_ball = 1
-        self.splits = 0
         self.model = Model(config)
+        self._partition = Partition(self.catalogue, self.model)
         self._selects = 0
-        self._standing = Standing()
+
+    @property
+    def depth(self) -> int:
+        """That of the deepest ball there ever was."""
+        return self._partition.depth
+
+    @property
+    def splits(self) -> int:
+        """How many balls were halved."""
+        return self._partition.splits
 
     @property
     def size(self) -> int:
@@ -98,7 +104,7 @@ class AdaptiveLearner:
 
         Of all balls and arms, or of those of the eligible arms alone.
         """
-        leader, untried = self._standing.best_at(x, deepest=self.depth), self.untried
+        leader, untried = self._partition.best_at(x), self.untried
         if eligible is not None:
             leader, untried = self._best_of(eligible, x), untried.intersection(eligible)
         if leader is None and not untried:
@@ -126,7 +132,7 @@ class AdaptiveLearner:
             self.model.learn_noise(curve.balls[place], reward, weight=1 / (curve.rewards - 1))
         self.model.look_ahead()
         self._note(curve, place, reward)
-        ball = self._refine(curve, place, x)
+        ball = self._partition.refine(curve, place, x)
         half = ball.interval.half_of(x)
         ball.counts[half] += 1.0
         ball.totals[half] += reward
@@ -172,7 +178,7 @@ class AdaptiveLearner:
         self.catalogue.paused.discard(arm)
         if arm in self.curves:
             for ball in self.curves[arm].balls:
-                self._standing.rank(ball)
+                self._partition.standing.rank(ball)
         else:
             self.untried.add(arm)
 
@@ -188,7 +194,7 @@ class AdaptiveLearner:
         self.untried.discard(arm)
         if arm in self.curves:
             for ball in self.curves[arm].balls:
-                self._standing.leave(ball)
+                self._partition.standing.leave(ball)
 
     # -- the choice
 
@@ -225,7 +231,7 @@ class AdaptiveLearner:
         return AdaptiveDecision(Root(), arm, x, "flagged", 1.0)
 
     def _new_curve(self, arm: int) -> Ball:
-        ball = self._new_ball(Interval(0, 0), arm)
+        ball = self._partition.new_ball(Interval(0, 0), arm)
         self.curves[arm] = Curve([ball], step=self.model.step)
         return ball
 
@@ -289,7 +295,7 @@ class AdaptiveLearner:
         """Gives the ball a new bound, if that is far enough from the one it has."""
         if abs(ucb - ball.ucb) > max(MOVED, MOVED_SHARE * (ucb - ball.mean)):
             ball.ucb = ucb
-            self._standing.moved(ball)
+            self._partition.standing.moved(ball)
 
     def _score(self, curve: Curve) -> None:
         """Means, variances and bounds of all balls of a curve, from all its rewards."""
@@ -329,71 +335,6 @@ class AdaptiveLearner:
             min(ucb, limit + self.model.lipschitz * ball.width / 2)
             for ball, ucb, limit in zip(balls, ucbs, limits, strict=True)
         ]
-
-    # -- the partition
-
-    def _refine(self, curve: Curve, place: int, x: float) -> Ball:
-        """Splits at `x` until the ball is narrow enough for its rewards, and then around it.
-
-        By themselves, so many rewards can tell a rise whose square is the noise over their count.
-        But where a ball has many, its neighbours have, and these speak for it too: it may be
-        narrower, by the square root of the count. Returns the ball that holds `x` then.
-        """
-        deepest = min(FIRST_DEPTH + curve.rewards.bit_length() - 1, self.config.max_depth)
-        balls_before = len(curve.balls)
-        while len(curve.balls) < MOST_BALLS:
-            ball = curve.balls[place]
-            count = ball.counts[0] + ball.counts[1] + 1
-            rise = self.model.lipschitz * ball.width
-            told = count * math.sqrt(count) * rise * rise
-            if ball.interval.depth >= deepest or told <= self.model.variance:
-                break
-            self._split(curve, place)
-            place += ball.interval.half_of(x)
-        if len(curve.balls) > balls_before:
-            self._balance(curve)
-            place = curve.at(x)
-        return curve.balls[place]
-
-    def _balance(self, curve: Curve) -> None:
-        """Splits until neighbours differ by one level at the most.
-
-        Next to a ball that is known well, a wide one would hide how fast the bounds rise.
-        """
-        place = 0
-        while place < len(curve.balls) and len(curve.balls) < MOST_BALLS:
-            depths = [ball.interval.depth for ball in curve.balls[max(place - 1, 0) : place + 2]]
-            if curve.balls[place].interval.depth < max(depths) - 1:
-                self._split(curve, place)
-                place = max(place - 1, 0)
-            else:
-                place += 1
-
-    def _split(self, curve: Curve, place: int) -> None:
-        """Each half becomes a ball; what it has counted is spread evenly over its own halves.
-
-        All else that is known of the ball, its bound included, is what is known of both.
-        """
-        parent = curve.balls[place]
-        children = []
-        for half, interval in enumerate(parent.interval.halves):
-            child = self._new_ball(interval, parent.arm)
-            child.counts = [parent.counts[half] / 2] * 2
-            child.totals = [parent.totals[half] / 2] * 2
-            child.flying = [parent.flying[half] / 2] * 2
-            child.mean, child.variance, child.ucb = parent.mean, parent.variance, parent.ucb
-            children.append(child)
-        curve.balls[place : place + 1] = children
-        self.splits += 1
-        self._standing.leave(parent)
-
-    def _new_ball(self, interval: Interval, arm: int) -> Ball:
-        ball = Ball(self.next_ball, interval, arm)
-        self.next_ball += 1
-        self.depth = max(self.depth, interval.depth)
-        if self.catalogue.may_play(arm):
-            self._standing.rank(ball)
-        return ball
 
     def _score_some_stale_curves(self) -> None:
         for _ in range(RESCORED):

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from service.algorithm import AdaptiveConfig
-from service.algorithm.adaptive import MOST_BALLS
 from service.algorithm.model import MOST_BENT
+from service.algorithm.partition import MOST_BALLS
 from service.errors import BadExport
 from service.store import keys
 from service.store.access import TenantKey, unpack_keys

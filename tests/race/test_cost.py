@@ -12,7 +12,7 @@ from typing import Any
 
 import redis
 
-from service.algorithm.adaptive import MOST_BALLS
+from service.algorithm.partition import MOST_BALLS
 from tests.support.engine import counters_of, engine
 
 TRIALS = 150

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.algorithm.adaptive import MOST_BALLS
+from service.algorithm.partition import MOST_BALLS
 from service.store import keys
 from service.store.records import CurveRecord, ModelRecord
 from service.store.tenant import LIVE

@@ -12,7 +12,7 @@ import pytest
 
 from loadtest.environments import Environment, bernoulli, continuum, finite_types, zigzag
 from service.algorithm import AdaptiveLearner, Config, Learner
-from service.algorithm.adaptive import DRIFT, MOST_BALLS, MOVED, MOVED_SHARE, NEWS
+from service.algorithm.adaptive import DRIFT, MOVED, MOVED_SHARE, NEWS
 from service.algorithm.curve import (
     LARGE_BENDS,
     PERSISTENCE,
@@ -23,6 +23,7 @@ from service.algorithm.curve import (
     Curve,
     estimate,
 )
+from service.algorithm.partition import MOST_BALLS
 from tests.support.adaptive import learner, played
 
 
