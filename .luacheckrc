@@ -25,6 +25,7 @@ local lib = {
   "ledger",
   "lookup",
   "lottery",
+  "merging",
   "model",
   "partition",
   "path",

@@ -254,7 +254,7 @@ class AdaptiveLearner:
 
     def _is_due(self, curve: Curve) -> bool:
         """Whether a curve is to be scored: after its first reward, and when there is news."""
-        enough = NEWS * math.sqrt(min(self.model.steepness, 1.0))
+        enough = NEWS * math.sqrt(min(self.model.slopes, 1.0))
         return curve.rewards == 1 or (curve.news >= enough and curve.drift > DRIFT)
 
     def _learn_here(self, ball: Ball, reward: float) -> None:
@@ -318,7 +318,7 @@ class AdaptiveLearner:
             balls,
             noise=model.noise,
             lipschitz=model.lipschitz,
-            steepness=model.slope_scale,
+            slopes=model.slopes,
             scale=model.scale,
         )
 

@@ -100,7 +100,7 @@ def estimate(
     *,
     noise: Callable[[Ball], float],
     lipschitz: float,
-    steepness: float,
+    slopes: float,
     scale: float,
 ) -> Bends:
     """Mean and variance of each ball, given the rewards of all, and how much the curve bends.
@@ -108,11 +108,11 @@ def estimate(
     A curve is taken to be a mean with a slope that comes and goes (Ornstein and Uhlenbeck's
     process): a Kalman filter runs over the balls from left to right, and what they learn from
     those to their right comes back as Bryson and Frazier have it. `noise` tells the variance of a
-    reward in a ball, `steepness` and `scale` how many times the usual variance a slope and a mean
+    reward in a ball, `slopes` and `scale` how many times the usual variance a slope and a mean
     have beforehand.
     """
     prior = PRIOR_VARIANCE * scale
-    steep = STEEPNESS * lipschitz * STEEPNESS * lipschitz * steepness
+    steep = STEEPNESS * STEEPNESS * slopes
     persistence = PERSISTENCE / max(lipschitz, 1.0)
     # Of mean and slope: what is expected, their variances, and their covariance.
     mean, slope = PRIOR_MEAN, 0.0

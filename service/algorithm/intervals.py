@@ -40,6 +40,11 @@ class Interval(NamedTuple):
             Interval(self.depth + 1, 2 * self.index + 1),
         )
 
+    @property
+    def parent(self) -> "Interval":
+        """The interval that this one is a half of."""
+        return Interval(self.depth - 1, self.index // 2)
+
     def half_of(self, x: float) -> int:
         """0 when `x` lies in the left half, 1 when in the right."""
         return Interval.holding(x, depth=self.depth + 1).index - 2 * self.index

@@ -46,8 +46,8 @@ CROWD, FEW_POWER = 50, 0.8
 FLATTEST_OF_FEW, FEW_REWARDS = 1 / 8, 4000
 # How many times more or less it has to be, and how much is taken to be known from the start.
 BENT_MARGIN, BENT_KNOWN = 1.2, 10.0
-# There are so many times as many rewards before the next step: where neither of two values fits,
-# it would go to and fro with every few rewards, and all curves would be scored again each time.
+# There are so many times as many rewards before the next step, of L by bends too: where neither of
+# two values fits, it would go to and fro with every few rewards, and all curves be scored again.
 BENT_PAUSE = 1.1
 # Where the steepest there may be still bend by this share, L is too small.
 TOO_BENT = 0.45
@@ -78,7 +78,7 @@ class Model:
     squares: float = 0.0
     binary: bool = True
     steepness: float = 1.0
-    bent_at: int = 0  # the rewards when the steepness moved
+    bent_at: int = 0  # the rewards when the steepness moved, if nothing else has since
     bend_squares: float = 0.0
     bends_known: float = 0.0
 
@@ -99,15 +99,13 @@ class Model:
         return self.horizon - self.rewards
 
     @property
-    def slope_scale(self) -> float:
-        """How many times the usual variance a slope has beforehand.
+    def slopes(self) -> float:
+        """How many times the variance a slope has beforehand that it has where L is 1.
 
         Where the noise is not known, an L that was taken by caution makes slopes no larger.
         """
-        if self._noise_is_known:
-            return self.steepness
-        shown = self.shown_lipschitz / self.lipschitz
-        return self.steepness * shown * shown
+        lipschitz = self.lipschitz if self._noise_is_known else self.shown_lipschitz
+        return lipschitz * lipschitz * self.steepness
 
     @property
     def scale(self) -> float:
@@ -137,6 +135,15 @@ class Model:
         unsure = math.sqrt(ball.variance)
         mean = min(max(0.5, ball.mean - unsure), ball.mean + unsure)
         return min(self.variance, max(mean * (1 - mean), LEAST_BINARY))
+
+    def told(self, count: float, width: float) -> float:
+        """How much so many rewards tell of what a curve rises by within a ball this wide.
+
+        By themselves, they can tell a rise whose square is the noise over their count. But where a
+        ball has many, its neighbours have, and these speak for it too: by the root of the count.
+        """
+        rise = self.lipschitz * width
+        return count * math.sqrt(count) * rise * rise
 
     def count(self, reward: float, *, is_first: bool) -> None:
         """One more reward; the first of its arm, or not."""
@@ -205,7 +212,8 @@ class Model:
     ) -> None:
         """From what one curve was known to bend, and is now; once as many have been scored as are.
 
-        L never falls: it waits until all arms there ever were have been looked at.
+        Not at once after the last such step, unless something else has moved all bounds since. L
+        never falls: it waits until all arms there ever were have been looked at.
         """
         self.bend_squares += now.square - before.square
         self.bends_known += now.known - before.known
@@ -219,9 +227,9 @@ class Model:
         usual = BENT_SHARE * math.pow(few, FEW_POWER) * math.pow(self.steepness, -BENT_POWER)
         share = (BENT_KNOWN * usual + self.bend_squares) / (BENT_KNOWN + self.bends_known)
         if share < usual / BENT_MARGIN and self.steepness > flattest:
-            self._bend(self.steepness / 2)
+            self._take_steepness(self.steepness / 2)
         elif share > usual * BENT_MARGIN and self.steepness < MOST_BENT:
-            self._bend(self.steepness * 2)
+            self._take_steepness(self.steepness * 2)
         elif share > TOO_BENT and self.cursor >= arms_ever and self._bends_tell_slopes:
             self._take_steeper()
 
@@ -256,10 +264,10 @@ class Model:
         """Whether L is to be learned, and rewards are too loud to show it."""
         return self.config.lipschitz is None and self.variance > LOUD
 
-    def _bend(self, steepness: float) -> None:
+    def _take_steepness(self, steepness: float) -> None:
         self.steepness = steepness
-        self.bent_at = self.rewards
         self._begin_step()
+        self.bent_at = self.rewards
 
     def _take_steeper(self) -> None:
         steeper = min(self.lipschitz * STEP, STEEPEST)
@@ -276,3 +284,4 @@ class Model:
     def _begin_step(self) -> None:
         self.step += 1
         self.cursor = 0
+        self.bent_at = 0

@@ -247,6 +247,7 @@ def _require_model(model: ModelRecord, *, arms: int) -> None:
     _require(max(model.cursor, model.tried, model.fresh) <= arms)
     _require(model.variance >= 0 and model.shown_lipschitz > 0 and model.horizon > 0)
     _require(0 < model.steepness <= MOST_BENT)
+    _require(0 <= model.bent_at <= model.rewards)
     _require(min(model.bend_squares, model.bends_known) > -1)
 
 

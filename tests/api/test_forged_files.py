@@ -146,6 +146,7 @@ FORGED: dict[str, Callable[[bytes], bytes]] = {
     "a model of curves that do not bend": own(model=model(steepness=0.0)),
     "a model of curves that bend by no number": own(model=model(steepness=math.nan)),
     "a model of curves too steep": own(model=model(steepness=4.0)),
+    "a model that waits for ever": own(model=model(bent_at=1e300)),
     "a model of bends that cannot be": own(model=model(bends_known=-2.0)),
     "no comparison": own(comparison=b""),
     "a comparison of numbers that are none": own(comparison=NAN * 6),

@@ -103,6 +103,21 @@ def test_a_longer_play_of_few_flat_arms(store_url: str) -> None:
     assert learner.model.steepness < FLATTEST_OF_FEW
 
 
+@pytest.mark.parametrize("noise", [0.01, "auto"])
+def test_a_longer_play_whose_contexts_move(store_url: str, noise: float | str) -> None:
+    """Curves that have all their balls where contexts were give some back for where they are."""
+
+    def rising(chance: random.Random, x: float) -> float:
+        return x + chance.gauss(0, 0.01)
+
+    chance = random.Random(0)
+    plays = [place + chance.random() / 10 for place in (0.0, 0.9, 0.4) for _ in range(700)]
+    body = {"arms": 2, "noise": noise}
+    learner = asyncio.run(check_play(store_url, body, plays, chance, "late", rising))
+    halved = learner.size - len(learner.curves)
+    assert learner.splits > halved + 20
+
+
 def test_a_longer_play_of_steep_curves(store_url: str) -> None:
     """Noise hides how steep they are, and bends tell."""
 

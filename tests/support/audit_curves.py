@@ -57,7 +57,9 @@ def _check_rewards(
     ):
         assert sum_of_all == pytest.approx(sum(getattr(c, name) for c in curves.values()), abs=1e-9)
     assert model.arms_rewarded == sum(curve.rewards > 0 for curve in curves.values())
-    assert int(state.get("next_ball", 0)) == 1 + len(curves) + 2 * int(state.get("splits", 0))
+    splits = int(state.get("splits", 0))
+    merged = splits - sum(len(curve.balls) - 1 for curve in curves.values())
+    assert int(state.get("next_ball", 0)) == 1 + len(curves) + 2 * splits + merged
 
 
 def _check_cover(arm: int, curve: CurveRecord, *, open_plays: int) -> None:

@@ -79,9 +79,8 @@ def test_means_and_variances_are_those_of_the_process(
         return made.model.variance + (lipschitz * ball.width) ** 2 / 12
 
     for curve in made.curves.values():
-        bends = estimate(
-            curve.balls, noise=blur, lipschitz=lipschitz, steepness=steepness, scale=1.0
-        )
+        slopes = lipschitz * lipschitz * steepness
+        bends = estimate(curve.balls, noise=blur, lipschitz=lipschitz, slopes=slopes, scale=1.0)
         means, variances, square, known = dense_posterior(made, curve, steepness)
         assert [ball.mean for ball in curve.balls] == pytest.approx(means, rel=1e-6)
         assert [ball.variance for ball in curve.balls] == pytest.approx(variances, rel=1e-6)

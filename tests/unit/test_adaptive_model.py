@@ -156,9 +156,9 @@ def test_caution_makes_slopes_no_larger_where_the_noise_is_not_known() -> None:
     for _ in range(100):
         model.learn_noise(ball, 0.0, weight=1.0)
     assert model.lipschitz == CAUTIOUS
-    assert model.slope_scale == pytest.approx(model.steepness / CAUTIOUS**2)
+    assert model.slopes == model.steepness
     model.count(0.5, is_first=False)
-    assert model.slope_scale == model.steepness
+    assert model.slopes == CAUTIOUS**2 * model.steepness
 
 
 def test_the_steepness_goes_to_and_fro_no_faster_than_rewards_come() -> None:

@@ -87,10 +87,10 @@ local function bends_tell_slopes(t, m)
   return m.steepness == MOST_BENT and model.hides_slopes(t, m) and model.noise_is_known(m)
 end
 
-local function bend(m, steepness)
+local function take_steepness(m, steepness)
   m.steepness = steepness
-  m.bent_at = m.rewards
   model.begin_step(m)
+  m.bent_at = m.rewards
 end
 
 -- From what a curve was known to bend, and is now; once as many have been scored as are, and for L
@@ -111,9 +111,9 @@ function inference.learn_steepness(t, m, c, square, known)
   local usual = BENT_SHARE * few ^ FEW_POWER * m.steepness ^ -BENT_POWER
   local share = (BENT_KNOWN * usual + m.bend_squares) / (BENT_KNOWN + m.bends_known)
   if share < usual / BENT_MARGIN and m.steepness > flattest then
-    bend(m, m.steepness / 2)
+    take_steepness(m, m.steepness / 2)
   elseif share > usual * BENT_MARGIN and m.steepness < MOST_BENT then
-    bend(m, m.steepness * 2)
+    take_steepness(m, m.steepness * 2)
   elseif share > TOO_BENT and m.cursor >= t.arms_ever and bends_tell_slopes(t, m) then
     take_steeper(t, m)
   end

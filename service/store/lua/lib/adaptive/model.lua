@@ -66,20 +66,18 @@ function model.noise_is_known(m)
   return m.noise_is_told or not m.binary
 end
 
--- How many times the usual variance a slope has beforehand. Where the noise is not known, an L that
--- was taken by caution makes slopes no larger.
-function model.slope_scale(m)
-  if model.noise_is_known(m) then
-    return m.steepness
-  end
-  local shown = m.shown_lipschitz / m.lipschitz
-  return m.steepness * shown * shown
+-- How many times the variance a slope has beforehand that it has where L is 1. Where the noise is
+-- not known, an L that was taken by caution makes slopes no larger.
+function model.slopes(m)
+  local lipschitz = model.noise_is_known(m) and m.lipschitz or m.shown_lipschitz
+  return lipschitz * lipschitz * m.steepness
 end
 
 -- All bounds have moved: the curves are scored again, some with each reward.
 function model.begin_step(m)
   m.step = m.step + 1
   m.cursor = 0
+  m.bent_at = 0
 end
 
 -- The variance of a reward at the centre of the ball at this place.
@@ -100,6 +98,12 @@ end
 function model.noise(m, c, place, width)
   local rise = m.lipschitz * width
   return model.reward_variance(m, c, place) + rise * rise / 12
+end
+
+-- How much so many rewards tell of what a curve rises by within a ball this wide.
+function model.told(m, count, width)
+  local rise = m.lipschitz * width
+  return count * math.sqrt(count) * rise * rise
 end
 
 -- One more reward; the first of its arm, or not.

@@ -23,7 +23,7 @@ function posterior.estimate(m, c, widths, centres, noises)
   local average = m.total / math.max(m.rewards, 1)
   local scale = math.max(average * average, 1)
   local prior = PRIOR_VARIANCE * scale
-  local steep = STEEPNESS * m.lipschitz * STEEPNESS * m.lipschitz * model.slope_scale(m)
+  local steep = STEEPNESS * STEEPNESS * model.slopes(m)
   local persistence = PERSISTENCE / math.max(m.lipschitz, 1)
   local balls, values, at = c.balls, c.values, 0
   local seen_shared, lefts, gains, pushes = {}, {}, {}, {}

@@ -1,5 +1,5 @@
--- include: tenant curve standing census
--- How a curve is split, as in algorithm/adaptive.py.
+-- include: tenant curve model standing census merging
+-- How a curve is split, as in algorithm/partition.py.
 local refining = {}
 
 local MOST_BALLS, FIRST_DEPTH = 64, 6
@@ -26,21 +26,19 @@ local function halve(c, place, first_id)
   values[left + INDEX], values[right + INDEX] = index, index + 1
 end
 
--- A ball that this reward has made is not ranked yet. `made` keeps count.
+-- `made` keeps count.
 local function split(c, place, made)
   local depth = curve.get(c, place, DEPTH)
-  if not c.unranked[curve.get(c, place, curve.ID)] then
-    standing.leave(c, place)
-  end
-  halve(c, place, made.next_ball)
-  made.next_ball, made.splits = made.next_ball + 2, made.splits + 1
+  standing.leave(c, place)
+  halve(c, place, made.first + made.ids)
+  made.ids, made.splits = made.ids + 2, made.splits + 1
   made.balls[depth] = (made.balls[depth] or 0) - 1
   made.balls[depth + 1] = (made.balls[depth + 1] or 0) + 2
 end
 
 -- Brings the counters up to date with what a curve has gained.
-local function count_splits(t, made)
-  census.count(t, made.balls, { splits = made.splits, next_ball = 2 * made.splits })
+local function count_made(t, made)
+  census.count(t, made.balls, { splits = made.splits, next_ball = made.ids })
   local deepest = t.depth
   for depth in pairs(made.balls) do
     deepest = math.max(deepest, depth)
@@ -66,31 +64,48 @@ local function balance(c, made)
   end
 end
 
--- Whether the ball is too wide for its rewards, and one more.
-function refining.due(t, m, c, place)
+-- Whether one more makes them more than the next power of two, or as many.
+local function doubles(rewards)
+  local _, now = math.frexp(rewards + 1)
+  local _, before = math.frexp(rewards)
+  return now > before
+end
+
+-- How much the ball's rewards tell, and one more, if it is too wide for them; else nil.
+local function told_if_wide(t, m, c, place)
   local _, doublings = math.frexp(c.rewards)
   local deepest = math.min(FIRST_DEPTH + doublings - 1, t.max_depth)
-  local count = curve.sum(c, place, curve.COUNTS) + 1
-  local rise = m.lipschitz * curve.width(c, place)
-  local told = count * math.sqrt(count) * rise * rise
-  local depth = curve.get(c, place, DEPTH)
-  return c.all < MOST_BALLS and depth < deepest and told > m.variance
+  local told = model.told(m, curve.sum(c, place, curve.COUNTS) + 1, curve.width(c, place))
+  if curve.get(c, place, DEPTH) < deepest and told > m.variance then
+    return told
+  end
+end
+
+-- Whether the ball may be split: too wide, and there is room, or its rewards have doubled.
+function refining.due(t, m, c, place)
+  local has_room = c.all < MOST_BALLS or doubles(curve.sum(c, place, curve.COUNTS))
+  return has_room and told_if_wide(t, m, c, place) ~= nil
 end
 
 -- Splits at x until the ball is narrow enough for its rewards, and then around it. Returns the
 -- place of the ball that holds x then.
 function refining.refine(t, m, c, place, x)
-  local made
-  while refining.due(t, m, c, place) do
-    made = made or { next_ball = tenant.count(t.key, "next_ball", 0), splits = 0, balls = {} }
+  if not refining.due(t, m, c, place) then
+    return place
+  end
+  local made = { first = tenant.count(t.key, "next_ball", 0), ids = 0, splits = 0, balls = {} }
+  local told = told_if_wide(t, m, c, place)
+  while told and (c.balls < MOST_BALLS or merging.make_room(m, c, place, told, made)) do
+    place = curve.at(c, x)
     local right = curve.in_right_half(c, place, x)
     split(c, place, made)
     place = place + (right and 1 or 0)
+    told = told_if_wide(t, m, c, place)
   end
-  if not made then
+  if made.splits == 0 then
     return place
   end
   balance(c, made)
-  count_splits(t, made)
+  count_made(t, made)
   return curve.at(c, x)
 end

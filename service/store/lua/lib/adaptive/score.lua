@@ -77,7 +77,7 @@ end
 
 -- Whether what was noted is enough.
 function score.due(m, c)
-  local enough = NEWS * sqrt(min(m.steepness, 1))
+  local enough = NEWS * sqrt(min(model.slopes(m), 1))
   return c.rewards == 1 or (c.news >= enough and c.drift > DRIFT)
 end
 

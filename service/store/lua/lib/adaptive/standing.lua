@@ -44,9 +44,11 @@ function standing.settle(t, c, place)
   end
 end
 
--- Takes a ball out of both rankings.
+-- Takes a ball out of both rankings, unless this reward has made it: then it is in none yet.
 function standing.leave(c, place)
-  note(c, place, false, false)
+  if not c.unranked[curve.get(c, place, curve.ID)] then
+    note(c, place, false, false)
+  end
 end
 
 -- Gives the arm this score in a ranking, or takes it out. Returns the score if that is new.
