@@ -107,6 +107,16 @@ def test_where_noise_would_hide_a_slope_it_is_taken_to_be_steeper() -> None:
         assert model.lipschitz == taken
 
 
+def test_where_noise_would_hide_a_slope_all_is_played_as_if_it_were_told_to_be_steeper() -> None:
+    """The caution is in everything that depends on L, but for being able to raise it."""
+    environment, regrets = zigzag(30, noise=0.3), []
+    for lipschitz in ("auto", CAUTIOUS, 1.0):
+        made = learner(arms=30, noise=0.3, horizon=2000, lipschitz=lipschitz)
+        regrets.append(played(made, environment, 2000))
+    assert made.model.shown_lipschitz == 1.0
+    assert regrets[0] == regrets[1] != regrets[2]
+
+
 @pytest.mark.parametrize("told", [{"noise": 0.3}, {}])
 def test_where_noise_hides_a_slope_bends_tell_it(told: dict[str, Any]) -> None:
     """Curves that are four times as steep are seen to be, and those of slope 1 are not."""
