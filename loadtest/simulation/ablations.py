@@ -28,6 +28,19 @@ class NoBalance(AdaptiveLearner):
         self._partition = _Unbalanced(self.catalogue, self.model)
 
 
+class _Unmerged(Partition):
+    def _merge(self, curve: Curve, place: int, told: float) -> bool:  # noqa: ARG002 - never
+        return False
+
+
+class NoMerging(AdaptiveLearner):
+    """A curve that has all its balls keeps them where they are."""
+
+    def __init__(self, config: AdaptiveConfig) -> None:
+        super().__init__(config)
+        self._partition = _Unmerged(self.catalogue, self.model)
+
+
 class NoSharing(AdaptiveLearner):
     """A ball knows of its own rewards only."""
 
@@ -77,6 +90,7 @@ class NoFlight(AdaptiveLearner):
 ABLATIONS: dict[str, type[AdaptiveLearner]] = {
     "without the slope limit": NoSlopeLimit,
     "without balance": NoBalance,
+    "without giving balls back": NoMerging,
     "without sharing between balls": NoSharing,
     "without the steepness learned": NoSteepness,
     "without the noise of 0 and 1": NotBinary,

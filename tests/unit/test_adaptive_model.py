@@ -109,12 +109,13 @@ def test_where_noise_would_hide_a_slope_it_is_taken_to_be_steeper() -> None:
 
 def test_where_noise_would_hide_a_slope_all_is_played_as_if_it_were_told_to_be_steeper() -> None:
     """The caution is in everything that depends on L, but for being able to raise it."""
-    environment, regrets = zigzag(30, noise=0.3), []
-    for lipschitz in ("auto", CAUTIOUS, 1.0):
-        made = learner(arms=30, noise=0.3, horizon=2000, lipschitz=lipschitz)
-        regrets.append(played(made, environment, 2000))
-    assert made.model.shown_lipschitz == 1.0
-    assert regrets[0] == regrets[1] != regrets[2]
+    learners = [
+        learner(arms=30, noise=0.3, horizon=2000, lipschitz=lipschitz)
+        for lipschitz in ("auto", CAUTIOUS, 1.0)
+    ]
+    cautious, told, less = (played(made, zigzag(30, noise=0.3), 2000) for made in learners)
+    assert learners[0].model.shown_lipschitz == 1.0
+    assert cautious == told != less
 
 
 @pytest.mark.parametrize("told", [{"noise": 0.3}, {}])
