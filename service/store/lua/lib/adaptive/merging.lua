@@ -37,8 +37,8 @@ local function join(c, place, id)
 end
 
 -- Makes one ball of the two halves whose rewards would tell the least of it, if those of the ball
--- at this place, which tell so much, tell so many times as much. `made` keeps count. Returns whether
--- there are any.
+-- at this place, which tell so much, tell so many times as much. `made` keeps count. Returns
+-- whether there are any.
 function merging.make_room(m, c, place, told, made)
   local least, found = math.huge, nil
   for left = 1, c.balls - 1 do
