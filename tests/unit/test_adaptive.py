@@ -232,12 +232,32 @@ def test_a_curve_is_scored_when_there_is_news() -> None:
     for trial in range(2000):
         made.reward(made.select(0.5), 0.5 + 0.1 * (-1) ** trial)
         curve = made.curves[0]
-        enough = NEWS * math.sqrt(min(made.model.steepness, 1.0))
+        enough = NEWS * math.sqrt(min(made.model.slopes, 1.0))
         assert curve.news < enough or curve.drift <= DRIFT
         scored.append(curve.news == 0)
     assert scored[0]
     assert 5 <= sum(scored[:50]) < 50
     assert 1 <= sum(scored[-500:]) < 20
+
+
+@pytest.mark.parametrize("lipschitz", ["auto", 0.5, 1.0, 4.0])
+def test_plays_that_are_abandoned_teach_nothing(lipschitz: float | str) -> None:
+    """Bounds that they had lowered come back, as near as bounds ever are to what they would be."""
+    made = learner(arms=1, noise=0.5, lipschitz=lipschitz)
+    made.reward(made.select(0.5), 0.5)
+    for _ in range(3):  # what the reward has told of all curves comes to rest
+        made.abandon(made.select(0.5))
+    balls = made.curves[0].balls
+    known = [(ball.counts, ball.totals, ball.mean, ball.variance) for ball in balls]
+    bound = balls[made.curves[0].at(0.5)].ucb
+    plays = [made.select(0.5) for _ in range(40)]
+    assert balls[made.curves[0].at(0.5)].ucb < bound - 0.1
+    for play in plays:
+        made.abandon(play)
+    assert [(ball.counts, ball.totals, ball.mean, ball.variance) for ball in balls] == known
+    assert balls[made.curves[0].at(0.5)].ucb == bound
+    for ball, ucb in zip(balls, made._bounds(balls), strict=True):
+        assert abs(ball.ucb - ucb) <= MOVED_SHARE * (ucb - ball.mean)
 
 
 @pytest.mark.parametrize("body", [{"noise": 0.1}, {"noise": 0.3, "lipschitz": 2.0}, {}])
