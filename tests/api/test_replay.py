@@ -54,15 +54,22 @@ class Life:
         for decision_id in late:
             reward(self.service, self.tenant, decision_id, 0.5)
 
-    def let_close(self, default: float | None) -> None:
-        """Some decisions without a reward, until they are closed."""
+    def let_close(self, *contexts: float, default: float | None) -> None:
+        """Decisions without a reward, until they are closed and what is due to be split is.
+
+        Of several defaults at once one may come while another one's split is under way.
+        """
         self.patch({"default_reward": default})
-        ids = [select(self.service, self.tenant, x).json()["decision_id"] for x in (-5, 0, 5)]
+        ids = [select(self.service, self.tenant, x).json()["decision_id"] for x in contexts]
 
         def are_closed() -> bool:
             return all(state_of(self.service, self.tenant, one) != "open" for one in ids)
 
+        def are_split() -> bool:
+            return all(ball["fill"] != 1.0 for ball in balls_of(self.service, self.tenant))
+
         wait_for(are_closed, what="the end of the windows")
+        wait_for(are_split, what="the split that a default made due")
 
     def patch(self, changes: dict[str, Any]) -> None:
         """Changes settings."""
@@ -81,12 +88,12 @@ def live(service: Service, tenant: str) -> None:
     life.play(20)
     life.patch({"holdout": 0.3})
     life.play(20)
-    life.let_close(0.25)
+    life.let_close(0, default=0.25)
     life.arm("PUT", "e/f ü")
     life.play(15, eligible=["a", "c", "e/f ü"])
     life.arm("PATCH", "b", {"paused": True})
     life.play(15, n=3)
-    life.let_close(None)
+    life.let_close(-5, 0, 5, default=None)
     life.arm("DELETE", "c")
     life.play(15)
     life.arm("PATCH", "b", {"paused": False})

@@ -15,11 +15,12 @@ from tests.support.content import value_of
 from tests.support.engine import Engine, engine, new_engine
 
 COMMON: dict[str, Any] = {"arms": 4, "reward_window_seconds": 10}
+SIMULATION: dict[str, Any] = COMMON | {"preset": "simulation", "horizon": 1000, "noise": 0.05}
 BODIES: dict[str, dict[str, Any]] = {
     "adaptive": COMMON,
-    "simulation": COMMON
-    | {"preset": "simulation", "horizon": 1000, "noise": 0.05, "neighbours": 1}
-    | {"flag_coefficient": 0.05},
+    "simulation": SIMULATION | {"neighbours": 1, "flag_coefficient": 0.05},
+    # Arms are set aside for missing rewards: that makes a split due, at the next play.
+    "impatient": SIMULATION | {"neighbours": 2, "flag_coefficient": 0.05, "patience": 1},
 }
 
 

@@ -25,7 +25,8 @@
 -- Derived  path balls arms catalogue states active means flagged asked cells claims forward curve
 --          waiting contexts decisions pointer slots ledger log
 -- Returns  {"selected", issued at in ms, context of the decisions in 17 digits, ball due for a
---          split or "", then for each decision arm, ball, phase, propensity in 17 digits}
+--          split or "" (the holdout, which changes nothing, finds none), then for each decision
+--          arm, ball, phase, propensity in 17 digits}
 --          {"conflict"} {"none_eligible"} {"stale"} {"frozen"} {"unknown_tenant"}
 -- Cost     O(depth + log balls) for each arm wanted; with eligible or paused arms also, once,
 --          O(arms named · depth) or O(balls that are passed by)
@@ -84,13 +85,13 @@ local draw = { ways = ways, arms = drawn, held = holdout_share, floor = floor, o
 for place, d in ipairs(lottery.rank(t, x, allowed, draw, now)) do
   if not d.holdout then
     choosing.play(t, d, now)
+    reply[DUE] = d.due and d.ball or reply[DUE]
   end
   d.id, d.at, d.raw = id_of(place), now, raw
   decision.open(t, d, hint)
   ledger.issued(t, d)
   journal.decision(t, now, "selected", d)
   tenant.count(tenant_key, "trials_" .. (d.holdout and "holdout" or phase.NAME[d.phase]), 1)
-  reply[DUE] = d.due and d.ball or reply[DUE]
   tell(d)
 end
 if #reply == DUE then
