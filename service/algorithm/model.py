@@ -130,7 +130,7 @@ class Model:
         """
         if not self.binary:
             return self.variance
-        if self.config.noise is None and not self.loudest:
+        if self._awaits_noise:
             return FIRST_BINARY
         unsure = math.sqrt(ball.variance)
         mean = min(max(0.5, ball.mean - unsure), ball.mean + unsure)
@@ -192,10 +192,10 @@ class Model:
         Where the noise depends on the mean, that of the best arms, which are played most, is not
         that of the others: what is sure is judged by the loudest that was ever learned.
         """
+        if self._awaits_noise:
+            return
         unsure = SURELY
         if self.config.noise is None:
-            if not self.loudest:
-                return
             unsure *= math.sqrt(self.loudest / self.variance)
         limit = min(
             other.mean
@@ -212,8 +212,9 @@ class Model:
     ) -> None:
         """From what one curve was known to bend, and is now; once as many have been scored as are.
 
-        Not at once after the last such step, unless something else has moved all bounds since. L
-        never falls: it waits until all arms there ever were have been looked at.
+        Not at once after the last such step, unless something else has moved all bounds since. What
+        may be noise makes no curve steeper. L never falls: it waits until all arms there ever were
+        have been looked at.
         """
         self.bend_squares += now.square - before.square
         self.bends_known += now.known - before.known
@@ -226,9 +227,10 @@ class Model:
             flattest = max(FLATTEST, FLATTEST_OF_FEW * FEW_REWARDS / rewards)
         usual = BENT_SHARE * math.pow(few, FEW_POWER) * math.pow(self.steepness, -BENT_POWER)
         share = (BENT_KNOWN * usual + self.bend_squares) / (BENT_KNOWN + self.bends_known)
+        is_bent = share > usual * BENT_MARGIN and not self._awaits_noise
         if share < usual / BENT_MARGIN and self.steepness > flattest:
             self._take_steepness(self.steepness / 2)
-        elif share > usual * BENT_MARGIN and self.steepness < MOST_BENT:
+        elif is_bent and self.steepness < MOST_BENT:
             self._take_steepness(self.steepness * 2)
         elif share > TOO_BENT and self.cursor >= arms_ever and self._bends_tell_slopes:
             self._take_steeper()
@@ -253,6 +255,11 @@ class Model:
         they are taken to, however steep.
         """
         return self.steepness == MOST_BENT and self._hides_slopes and self._noise_is_known
+
+    @property
+    def _awaits_noise(self) -> bool:
+        """Whether the noise is to be learned, and rewards have not told enough of it yet."""
+        return self.config.noise is None and not self.loudest
 
     @property
     def _noise_is_known(self) -> bool:

@@ -190,6 +190,21 @@ def test_the_steepness_goes_to_and_fro_no_faster_than_rewards_come() -> None:
     assert model.step == 2
 
 
+@pytest.mark.parametrize("told", [{"noise": 0.1}, {}])
+def test_what_may_be_noise_makes_no_curve_steeper(told: dict[str, Any]) -> None:
+    """Flatter it may be taken to be before the noise is known, but not steeper again."""
+    model = learner(arms=50, lipschitz=1.0, **told).model
+    flat, bent = Bends(square=0.0, known=300.0), Bends(square=300.0, known=300.0)
+    model.learn_steepness(Bends(), flat, curves=0, arms=50, arms_ever=50)
+    assert model.steepness == 0.5
+    model.rewards = 1000
+    model.learn_steepness(flat, bent, curves=0, arms=50, arms_ever=50)
+    assert model.steepness == (1.0 if told else 0.5)
+    model.loudest = model.variance
+    model.learn_steepness(bent, bent, curves=0, arms=50, arms_ever=50)
+    assert model.steepness == 1.0
+
+
 def test_a_slope_that_is_told_stays() -> None:
     made = learner(arms=20, lipschitz=0.5)
     played(made, finite_types(20, types=10, noise=0.01, lipschitz=8.0, seed=3), 2000)

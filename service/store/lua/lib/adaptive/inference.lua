@@ -62,11 +62,11 @@ end
 
 -- A mean that is surely above what L allows from another ball shows L to be too small.
 function inference.learn_slope(t, m, c, place)
+  if model.awaits_noise(m) then
+    return
+  end
   local unsure = SURELY
   if not m.noise_is_told then
-    if m.loudest == 0 then
-      return
-    end
     unsure = unsure * math.sqrt(m.loudest / m.variance)
   end
   local centre, limit = curve.centre(c, place), math.huge
@@ -94,7 +94,7 @@ local function take_steepness(m, steepness)
 end
 
 -- From what a curve was known to bend, and is now; once as many have been scored as are, and for L
--- once all arms there ever were have been looked at.
+-- once all arms there ever were have been looked at. What may be noise makes no curve steeper.
 function inference.learn_steepness(t, m, c, square, known)
   m.bend_squares = m.bend_squares + (square - c.bend_square)
   m.bends_known = m.bends_known + (known - c.bend_known)
@@ -110,9 +110,10 @@ function inference.learn_steepness(t, m, c, square, known)
   end
   local usual = BENT_SHARE * few ^ FEW_POWER * m.steepness ^ -BENT_POWER
   local share = (BENT_KNOWN * usual + m.bend_squares) / (BENT_KNOWN + m.bends_known)
+  local is_bent = share > usual * BENT_MARGIN and not model.awaits_noise(m)
   if share < usual / BENT_MARGIN and m.steepness > flattest then
     take_steepness(m, m.steepness / 2)
-  elseif share > usual * BENT_MARGIN and m.steepness < MOST_BENT then
+  elseif is_bent and m.steepness < MOST_BENT then
     take_steepness(m, m.steepness * 2)
   elseif share > TOO_BENT and m.cursor >= t.arms_ever and bends_tell_slopes(t, m) then
     take_steeper(t, m)

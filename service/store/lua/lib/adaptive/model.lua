@@ -61,6 +61,11 @@ function model.take_lipschitz(t, m)
   end
 end
 
+-- Whether the noise is to be learned, and rewards have not told enough of it yet.
+function model.awaits_noise(m)
+  return not m.noise_is_told and m.loudest == 0
+end
+
 -- Rewards of 0 or 1 whose noise is learned are taken for less noisy than they are.
 function model.noise_is_known(m)
   return m.noise_is_told or not m.binary
@@ -85,7 +90,7 @@ function model.reward_variance(m, c, place)
   if not m.binary then
     return m.variance
   end
-  if not m.noise_is_told and m.loudest == 0 then
+  if model.awaits_noise(m) then
     return FIRST_BINARY
   end
   local mean = curve.get(c, place, curve.MEAN)
