@@ -1,8 +1,14 @@
-"""The preset `adaptive` with one of its rules taken away, to see what each is worth."""
+"""The preset `adaptive` with one of its rules taken away, to see what each is worth.
+
+And with what no learner can know: which arms are alike, for what pooling them could gain at the
+most.
+"""
 
 import math
+from dataclasses import replace
 
-from service.algorithm import AdaptiveLearner
+from loadtest.environments import Floats
+from service.algorithm import AdaptiveDecision, AdaptiveLearner
 from service.algorithm.config import AdaptiveConfig
 from service.algorithm.curve import NO_BENDS, Ball, Bends, Curve
 from service.algorithm.partition import Partition
@@ -87,7 +93,39 @@ class NoFlight(AdaptiveLearner):
         pass
 
 
-ABLATIONS: dict[str, type[AdaptiveLearner]] = {
+class ToldAlike(AdaptiveLearner):
+    """An arm with so many rewards is told who has the same curve, and hands its rewards over.
+
+    From then on the first such arm is played for all. `places` are the true ones of the arms: those
+    at the same place are alike.
+    """
+
+    def __init__(self, config: AdaptiveConfig, *, places: Floats, after: int) -> None:
+        super().__init__(config)
+        self._kinds = places.round(9).tolist()
+        self._after = after
+        self._first: dict[float, int] = {}  # by kind
+        self._samples: dict[int, list[tuple[AdaptiveDecision, float]]] = {}
+
+    def reward(self, decision: AdaptiveDecision, reward: float) -> None:
+        """To the arm, or to the one that is played for it."""
+        arm = decision.arm
+        if arm in self.catalogue.paused:
+            self._hand_over(decision, reward)
+            return
+        super().reward(decision, reward)
+        samples = self._samples.setdefault(arm, [])
+        samples.append((decision, reward))
+        if len(samples) == self._after and self._first.setdefault(self._kinds[arm], arm) != arm:
+            self.pause(arm)
+            for sample in samples:
+                self._hand_over(*sample)
+
+    def _hand_over(self, decision: AdaptiveDecision, reward: float) -> None:
+        super().reward(replace(decision, arm=self._first[self._kinds[decision.arm]]), reward)
+
+
+_WITHOUT: dict[str, type[AdaptiveLearner]] = {
     "without the slope limit": NoSlopeLimit,
     "without balance": NoBalance,
     "without giving balls back": NoMerging,
@@ -98,3 +136,15 @@ ABLATIONS: dict[str, type[AdaptiveLearner]] = {
     "with every arm tried at once": EveryArm,
     "without plays in flight": NoFlight,
 }
+_TOLD_AFTER = {
+    "told who is alike after 1 reward": 1,
+    "told who is alike after 5 rewards": 5,
+}
+ABLATIONS = (*_WITHOUT, *_TOLD_AFTER)
+
+
+def ablated(name: str, config: AdaptiveConfig, *, places: Floats) -> AdaptiveLearner:
+    """The learner of this name, of `ABLATIONS`."""
+    if name in _TOLD_AFTER:
+        return ToldAlike(config, places=places, after=_TOLD_AFTER[name])
+    return _WITHOUT[name](config)

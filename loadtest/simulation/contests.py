@@ -21,7 +21,7 @@ from loadtest.environments import (
     permuted,
     zigzag,
 )
-from loadtest.simulation.ablations import ABLATIONS
+from loadtest.simulation.ablations import ABLATIONS, ablated
 from loadtest.simulation.play import Trials, marks_of
 from service.algorithm import AdaptiveConfig, learner_for, resolve
 
@@ -165,12 +165,13 @@ class Match:
         }
         if self.learner in OURS:
             return learner_for(resolve(**given | OURS[self.learner]))
+        places = environment.features[self.contest.feature]
         if self.learner in ABLATIONS:
-            return ABLATIONS[self.learner](AdaptiveConfig.resolve(**given))
+            return ablated(self.learner, AdaptiveConfig.resolve(**given), places=places)
         kind = PEERS[self.learner]
-        places = environment.features[self.contest.feature] if kind.told else None
         apart = self.contest.kind == "types"
-        task = Task(**given, seed=self.seed, places=places, apart=apart)
+        told = places if kind.told else None
+        task = Task(**given, seed=self.seed, places=told, apart=apart)
         return PeerPlayer(kind.make(task, self.settings))
 
 
