@@ -165,7 +165,7 @@ _FAMILIES = (
     _OfTenants(
         "gauge",
         "zooming_partition_depth",
-        "Depth of the finest context interval.",
+        "Depth of the finest context interval that there ever was.",
         lambda stats: {"": stats.counters["depth"]},
     ),
     _OfTenants(

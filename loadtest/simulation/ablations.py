@@ -5,7 +5,6 @@ most.
 """
 
 import math
-from dataclasses import replace
 
 from loadtest.environments import Floats
 from service.algorithm import AdaptiveDecision, AdaptiveLearner
@@ -105,24 +104,38 @@ class ToldAlike(AdaptiveLearner):
         self._kinds = places.round(9).tolist()
         self._after = after
         self._first: dict[float, int] = {}  # by kind
-        self._samples: dict[int, list[tuple[AdaptiveDecision, float]]] = {}
+        self._samples: dict[int, list[tuple[float, float]]] = {}
 
     def reward(self, decision: AdaptiveDecision, reward: float) -> None:
         """To the arm, or to the one that is played for it."""
-        arm = decision.arm
+        arm, sample = decision.arm, (decision.x, reward)
         if arm in self.catalogue.paused:
-            self._hand_over(decision, reward)
+            curve = self.curves[arm]
+            curve.land(curve.at(decision.x))
+            self.model.count(reward, is_first=False)
+            self.model.look_ahead()
+            self._hand_over(arm, [sample])
             return
         super().reward(decision, reward)
         samples = self._samples.setdefault(arm, [])
-        samples.append((decision, reward))
+        samples.append(sample)
         if len(samples) == self._after and self._first.setdefault(self._kinds[arm], arm) != arm:
             self.pause(arm)
-            for sample in samples:
-                self._hand_over(*sample)
+            curve = self.curves[arm]
+            self.model.forget_bends(curve.bends)
+            curve.bends, curve.rewards = NO_BENDS, 0
+            self._hand_over(arm, samples)
 
-    def _hand_over(self, decision: AdaptiveDecision, reward: float) -> None:
-        super().reward(replace(decision, arm=self._first[self._kinds[decision.arm]]), reward)
+    def _hand_over(self, arm: int, samples: list[tuple[float, float]]) -> None:
+        """What the model knows of them already, their first curve learns."""
+        curve = self.curves[self._first[self._kinds[arm]]]
+        for x, reward in samples:
+            curve.rewards += 1
+            ball = self._partition.refine(curve, curve.at(x), x)
+            half = ball.interval.half_of(x)
+            ball.counts[half] += 1.0
+            ball.totals[half] += reward
+        self._score(curve)
 
 
 _WITHOUT: dict[str, type[AdaptiveLearner]] = {

@@ -53,15 +53,17 @@ class Scores:
 
     def ablations(self) -> str:
         """The same for ours with one rule taken away, on the seeds that these have played."""
-        if not any(match.learner in ABLATIONS for match, _ in self.judged):
+        played = {match.learner for match, _ in self.judged}
+        ablations = [name for name in ABLATIONS if name in played]
+        if not ablations:
             return ""
         judged = [contest for contest in self.contests if not contest.tuned_as]
         lines = [row("regret at the end", [contest.name for contest in judged])]
         lines.append("|---" * (len(judged) + 1) + "|")
-        for learner in ("adaptive", *ABLATIONS):
+        for learner in (name for name in ("adaptive", *ablations) if name in played):
             cells = []
             for contest in judged:
-                seeds = len(self.finals(contest, next(iter(ABLATIONS))))
+                seeds = len(self.finals(contest, ablations[0]))
                 cells.append(cell(self.finals(contest, learner)[:seeds]))
             lines.append(row(learner, cells))
         return "\n".join(lines)

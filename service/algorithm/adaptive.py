@@ -4,8 +4,8 @@ An arm that was tried has a *curve*: balls [interval] × {arm} that cover [0, 1]
 narrow where the arm was played and wide elsewhere. All rewards of the arm speak for all its balls,
 each the less the further away it was earned.
 Arms not yet tried share the root ball, the only one that is ever flagged. What rewards tell of a
-curve is in `curve.py`, what they tell of all curves in `model.py`, how balls are halved in
-`partition.py`.
+curve is in `curve.py`, what they tell of all curves in `model.py`, how balls are halved and
+merged in `partition.py`.
 
 The engine on Redis computes the same numbers in the same order; the tests hold it to these files.
 """

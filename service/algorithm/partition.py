@@ -1,5 +1,8 @@
 """The balls of all curves under the preset `adaptive`: made, halved, merged, kept in balance.
 
+In balance as long as a curve has fewer balls than it may have: at the cap those that want to be
+narrower are halved, whatever lies beside them.
+
 What a ball is worth is no concern of this file; where the best of them stand, `standing.py` keeps.
 """
 
@@ -74,7 +77,7 @@ class Partition:
         """Makes one ball of the two halves whose rewards would tell the least of it.
 
         If those of the ball at `place` tell so many times as much; and not where neighbours would
-        then differ by more than one level. Whether there are any.
+        then differ by more than one level. Whether there is room now.
         """
         least, found = math.inf, None
         for left in range(len(curve.balls) - 1):

@@ -118,6 +118,23 @@ def test_a_longer_play_whose_contexts_move(store_url: str, noise: float | str) -
     assert learner.splits > halved + 20
 
 
+def test_a_curve_that_runs_out_of_balls_within_a_reward(store_url: str) -> None:
+    """A half that is still too wide gets no room before its own rewards double."""
+    chance = random.Random(71)  # a life in which another half would have given way
+    trials = [
+        (place + chance.random() / 10, chance.gauss(0, 0.001))
+        for place in (0.0, 0.9, 0.4)
+        for _ in range(200)
+    ]
+    noise = iter([noise for _, noise in trials])
+
+    def rising(_: random.Random, x: float) -> float:
+        return x + next(noise)
+
+    plays = [x for x, _ in trials]
+    asyncio.run(check_play(store_url, {"arms": 1}, plays, chance, "in step", rising))
+
+
 def test_a_longer_play_of_steep_curves(store_url: str) -> None:
     """Noise hides how steep they are, and bends tell."""
 

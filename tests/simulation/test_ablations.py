@@ -23,17 +23,19 @@ def test_each_is_another_learner(name: str) -> None:
 
 @pytest.mark.parametrize("after", [1, 3])
 def test_arms_that_are_alike_hand_their_rewards_over(after: int) -> None:
-    """To the first that was told; each reward counts there, late ones too."""
+    """To the first that was told; each reward counts once, and late ones land where they flew."""
     made = ToldAlike(CONFIG, places=PLACES, after=after)
     rng = np.random.default_rng(0)
     plays = [made.select(x) for x in rng.random(200).tolist()]
     assert {play.arm for play in plays} == {0, 1, 2, 3}
     for play in plays:
         made.reward(play, 1.0 if play.arm % 2 else 0.5)
+    assert made.model.rewards == len(plays)
     assert len(made.catalogue.paused) == 2
     for kind in (0, 1):
-        [speaker] = {kind, kind + 2} - made.catalogue.paused
-        assert made.curves[speaker].rewards == sum(play.arm % 2 == kind for play in plays)
-        assert sum(sum(ball.counts) for ball in made.curves[speaker].balls) == pytest.approx(
-            made.curves[speaker].rewards
-        )
+        [first] = {kind, kind + 2} - made.catalogue.paused
+        rewards = sum(play.arm % 2 == kind for play in plays)
+        assert made.curves[first].rewards == rewards
+        assert sum(sum(ball.counts) for ball in made.curves[first].balls) == pytest.approx(rewards)
+    for curve in made.curves.values():
+        assert not any(sum(ball.flying) for ball in curve.balls)

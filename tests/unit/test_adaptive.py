@@ -248,13 +248,13 @@ def test_plays_that_are_abandoned_teach_nothing(lipschitz: float | str) -> None:
     for _ in range(3):  # what the reward has told of all curves comes to rest
         made.abandon(made.select(0.5))
     balls = made.curves[0].balls
-    known = [(ball.counts, ball.totals, ball.mean, ball.variance) for ball in balls]
+    known = [(*ball.counts, *ball.totals, ball.mean, ball.variance) for ball in balls]
     bound = balls[made.curves[0].at(0.5)].ucb
     plays = [made.select(0.5) for _ in range(40)]
     assert balls[made.curves[0].at(0.5)].ucb < bound - 0.1
     for play in plays:
         made.abandon(play)
-    assert [(ball.counts, ball.totals, ball.mean, ball.variance) for ball in balls] == known
+    assert [(*ball.counts, *ball.totals, ball.mean, ball.variance) for ball in balls] == known
     assert balls[made.curves[0].at(0.5)].ucb == bound
     for ball, ucb in zip(balls, made._bounds(balls), strict=True):
         assert abs(ball.ucb - ucb) <= MOVED_SHARE * (ucb - ball.mean)

@@ -1,8 +1,8 @@
 -- include: interval
 -- The curve of an arm of the preset `adaptive`: the step it was scored at, its rewards, what they
 -- may have moved since, what was known of its bends then, and its balls from left to right. A ball
--- is known by its place in the curve. `unranked` has the ids of balls that a split has made,
--- `changes` what `standing` is to commit.
+-- is known by its place in the curve. `unranked` has the ids of balls that were made by a split
+-- or of two halves, `changes` what `standing` is to commit.
 --
 -- `values` has the numbers of all balls, `NUMBERS` of each, in the order that the constants tell.
 -- What is counted by halves is in two, the left half's and then the right half's.

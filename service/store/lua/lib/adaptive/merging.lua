@@ -38,7 +38,7 @@ end
 
 -- Makes one ball of the two halves whose rewards would tell the least of it, if those of the ball
 -- at this place, which tell so much, tell so many times as much. `made` keeps count. Returns
--- whether there are any.
+-- whether there is room now.
 function merging.make_room(m, c, place, told, made)
   local least, found = math.huge, nil
   for left = 1, c.balls - 1 do

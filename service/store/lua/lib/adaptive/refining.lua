@@ -81,7 +81,8 @@ local function told_if_wide(t, m, c, place)
   end
 end
 
--- Whether the ball may be split: too wide, and there is room, or its rewards have doubled.
+-- Whether the ball may be split: too wide, and there is room, or it is asked for: its rewards have
+-- doubled.
 function refining.due(t, m, c, place)
   local has_room = c.all < MOST_BALLS or doubles(curve.sum(c, place, curve.COUNTS))
   return has_room and told_if_wide(t, m, c, place) ~= nil
@@ -94,9 +95,16 @@ function refining.refine(t, m, c, place, x)
     return place
   end
   local made = { first = tenant.count(t.key, "next_ball", 0), ids = 0, splits = 0, balls = {} }
-  local told = told_if_wide(t, m, c, place)
-  while told and (c.balls < MOST_BALLS or merging.make_room(m, c, place, told, made)) do
-    place = curve.at(c, x)
+  local told, has_merged = told_if_wide(t, m, c, place), false
+  while told do
+    if c.balls == MOST_BALLS then
+      local asks = has_merged or doubles(curve.sum(c, place, curve.COUNTS))
+      if not asks or not merging.make_room(m, c, place, told, made) then
+        break
+      end
+      has_merged = true
+      place = curve.at(c, x)
+    end
     local right = curve.in_right_half(c, place, x)
     split(c, place, made)
     place = place + (right and 1 or 0)
