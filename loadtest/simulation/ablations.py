@@ -20,17 +20,25 @@ class NoSlopeLimit(AdaptiveLearner):
         return [self._ucb(ball) for ball in balls]
 
 
+class _OtherPartition(AdaptiveLearner):
+    """Its balls are made otherwise."""
+
+    made_by: type[Partition]
+
+    def __init__(self, config: AdaptiveConfig) -> None:
+        super().__init__(config)
+        self._partition = self.made_by(self.catalogue, self.model)
+
+
 class _Unbalanced(Partition):
     def _balance(self, curve: Curve) -> None:
         pass
 
 
-class NoBalance(AdaptiveLearner):
+class NoBalance(_OtherPartition):
     """A wide ball may lie next to a narrow one."""
 
-    def __init__(self, config: AdaptiveConfig) -> None:
-        super().__init__(config)
-        self._partition = _Unbalanced(self.catalogue, self.model)
+    made_by = _Unbalanced
 
 
 class _Unmerged(Partition):
@@ -38,12 +46,10 @@ class _Unmerged(Partition):
         return False
 
 
-class NoMerging(AdaptiveLearner):
+class NoMerging(_OtherPartition):
     """A curve that has all its balls keeps them where they are."""
 
-    def __init__(self, config: AdaptiveConfig) -> None:
-        super().__init__(config)
-        self._partition = _Unmerged(self.catalogue, self.model)
+    made_by = _Unmerged
 
 
 class NoSharing(AdaptiveLearner):
@@ -131,10 +137,7 @@ class ToldAlike(AdaptiveLearner):
         curve = self.curves[self._first[self._kinds[arm]]]
         for x, reward in samples:
             curve.rewards += 1
-            ball = self._partition.refine(curve, curve.at(x), x)
-            half = ball.interval.half_of(x)
-            ball.counts[half] += 1.0
-            ball.totals[half] += reward
+            self._partition.refine(curve, curve.at(x), x).earn(x, reward)
         self._score(curve)
 
 

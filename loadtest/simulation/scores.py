@@ -23,8 +23,7 @@ class Scores:
     @property
     def learners(self) -> list[str]:
         """Ours first, then the peers, the one that is told the metric and chance at the end."""
-        played = {match.learner for match, _ in self.judged}
-        return [name for name in (*OURS, *PEERS) if name in played]
+        return self._played(*OURS, *PEERS)
 
     def of(self, contest: Contest, learner: str) -> list[tuple[Match, Course]]:
         """The learner's matches in the contest."""
@@ -52,15 +51,14 @@ class Scores:
         return "\n".join(lines)
 
     def ablations(self) -> str:
-        """The same for ours with one rule taken away, on the seeds that these have played."""
-        played = {match.learner for match, _ in self.judged}
-        ablations = [name for name in ABLATIONS if name in played]
+        """The same for ours with something taken away or told, on the seeds that these played."""
+        ablations = self._played(*ABLATIONS)
         if not ablations:
             return ""
         judged = [contest for contest in self.contests if not contest.tuned_as]
         lines = [row("regret at the end", [contest.name for contest in judged])]
         lines.append("|---" * (len(judged) + 1) + "|")
-        for learner in (name for name in ("adaptive", *ablations) if name in played):
+        for learner in self._played("adaptive", *ablations):
             cells = []
             for contest in judged:
                 seeds = len(self.finals(contest, ablations[0]))
@@ -79,6 +77,11 @@ class Scores:
             cells = [in_short(found[0][0].settings) if found else "–" for found in matches]
             lines.append(row(contest.name, cells))
         return "\n".join(lines)
+
+    def _played(self, *learners: str) -> list[str]:
+        """Those of them that there is a match of."""
+        played = {match.learner for match, _ in self.judged}
+        return [name for name in learners if name in played]
 
     def _best_blind(self, contest: Contest) -> str | None:
         blind = [name for name in self.learners if name in OURS or not PEERS[name].told]

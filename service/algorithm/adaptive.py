@@ -133,9 +133,7 @@ class AdaptiveLearner:
         self.model.look_ahead()
         self._note(curve, place, reward)
         ball = self._partition.refine(curve, place, x)
-        half = ball.interval.half_of(x)
-        ball.counts[half] += 1.0
-        ball.totals[half] += reward
+        ball.earn(x, reward)
         is_due = self._is_due(curve)
         if is_due:
             self._score(curve)

@@ -41,6 +41,12 @@ class Ball:
         self.width = self.interval.width
         self.centre = self.interval.start + self.width / 2
 
+    def earn(self, x: float, reward: float) -> None:
+        """One more reward, at a context in the interval."""
+        half = self.interval.half_of(x)
+        self.counts[half] += 1.0
+        self.totals[half] += reward
+
 
 @dataclass(frozen=True, slots=True)
 class Bends:
